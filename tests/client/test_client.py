@@ -25,9 +25,7 @@ from interlock.rooms.work.verbs import CancelTask, ResolveBlocker
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.verb import Verb, fields_of
 from world import chosen
-from world.client_workspace import MANNERS, Manner
-from world.client_workspace import ClientWorkspace as Town
-from world.client_workspace import opened_workspace as town_of
+from world.client_workspace import MANNERS, ClientWorkspace, Manner, opened_workspace
 from world.commandline import LIMIT_S, Place
 from world.doors import CLIENTS, is_offered, method_of
 from world.fork_server import Servers
@@ -54,11 +52,11 @@ def nobody_around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=MANNERS, ids=str)
-def town(
+def workspace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, servers: Servers
-) -> Iterator[Town]:
+) -> Iterator[ClientWorkspace]:
     manner: Manner = request.param
-    with town_of(tmp_path_factory.mktemp("town"), manner, servers) as found:
+    with opened_workspace(tmp_path_factory.mktemp("workspace"), manner, servers) as found:
         yield found
 
 
@@ -84,142 +82,148 @@ def test_a_verb_has_one_outcome_through_every_client(
     check_outcomes(row, furnished, outcomes)
 
 
-def test_files_of_the_server_are_for_clients_on_its_machine(town: Town) -> None:
-    if town.way != "url":
-        assert town.owner.backup(town.root / "backup.db")["entries"] > 0
-        assert (town.root / "backup.db").exists()
+def test_files_of_the_server_are_for_clients_on_its_machine(workspace: ClientWorkspace) -> None:
+    if workspace.way != "url":
+        assert workspace.owner.backup(workspace.root / "backup.db")["entries"] > 0
+        assert (workspace.root / "backup.db").exists()
         return
     for verb in (verb for verb in ROUTED if verb.declared.local):
-        given = {"file": town.root / "file"} if "file" in verb._fields else {}
+        given = {"file": workspace.root / "file"} if "file" in verb._fields else {}
         with pytest.raises(errors.NotFound):
-            getattr(town.owner, method_of(verb))(**given)
+            getattr(workspace.owner, method_of(verb))(**given)
 
 
 # --- methods that do more than to pass fields on, and those whose effect another call shows
 
 
-def test_send_takes_text_as_the_main_member_of_a_type_and_a_key(town: Town) -> None:
-    sent = town.otto.send("@vera", "hello", subject="a line", priority="high", key="k-1", ttl_s=60)
+def test_send_takes_text_as_the_main_member_of_a_type_and_a_key(workspace: ClientWorkspace) -> None:
+    sent = workspace.otto.send(
+        "@vera", "hello", subject="a line", priority="high", key="k-1", ttl_s=60
+    )
     assert sent["accepted"]
     assert sent["message"]["from"] == "@otto"
     assert (sent["message"]["subject"], sent["message"]["priority"]) == ("a line", "high")
-    again = town.otto.send("@vera", "hello", subject="a line", priority="high", key="k-1", ttl_s=60)
+    again = workspace.otto.send(
+        "@vera", "hello", subject="a line", priority="high", key="k-1", ttl_s=60
+    )
     assert again["message"]["id"] == sent["message"]["id"]
-    reply = town.vera.send("@otto", "and you", reply_to=sent["message"]["id"], wake=False)
+    reply = workspace.vera.send("@otto", "and you", reply_to=sent["message"]["id"], wake=False)
     assert reply["message"]["thread"] == sent["message"]["thread"]
-    wanted = town.vera.send("@otto", "make test", type="command", payload={"why": "to know"})
-    read = town.otto.read(wanted["message"]["id"])
+    wanted = workspace.vera.send("@otto", "make test", type="command", payload={"why": "to know"})
+    read = workspace.otto.read(wanted["message"]["id"])
     assert read["payload"] == {"command": "make test", "why": "to know"}
-    (notice,) = town.otto.send("@vara", "hello")["notices"]
+    (notice,) = workspace.otto.send("@vara", "hello")["notices"]
     assert notice["did_you_mean"] == ["@vera"]
 
 
-def test_ack_takes_several_messages(town: Town) -> None:
-    one, two = (town.otto.send("@vera", text)["message"]["id"] for text in ("one", "two"))
-    assert town.vera.ack(one, two, note="both done") == {"acked": [one, two]}
-    three = town.otto.send("@vera", "three")["message"]["id"]
-    assert town.vera.ack(three, decline=True) == {"declined": [three]}
+def test_ack_takes_several_messages(workspace: ClientWorkspace) -> None:
+    one, two = (workspace.otto.send("@vera", text)["message"]["id"] for text in ("one", "two"))
+    assert workspace.vera.ack(one, two, note="both done") == {"acked": [one, two]}
+    three = workspace.otto.send("@vera", "three")["message"]["id"]
+    assert workspace.vera.ack(three, decline=True) == {"declined": [three]}
 
 
-def test_an_inbox_shows_mail_through_the_adapter_python(town: Town) -> None:
-    first = town.otto.send("@vera", "one")["message"]
-    second = town.otto.send("@vera", "two")["message"]
-    found = town.vera.inbox(after=first["seq"] - 1, limit=1)
+def test_an_inbox_shows_mail_through_the_adapter_python(workspace: ClientWorkspace) -> None:
+    first = workspace.otto.send("@vera", "one")["message"]
+    second = workspace.otto.send("@vera", "two")["message"]
+    found = workspace.vera.inbox(after=first["seq"] - 1, limit=1)
     assert ([m["id"] for m in found["messages"]], found["next"]) == ([first["id"]], first["seq"])
-    (step,) = town.otto.receipts(first["id"])["deliveries"][0]["history"][1:]
+    (step,) = workspace.otto.receipts(first["id"])["deliveries"][0]["history"][1:]
     assert (step["state"], step["adapter"]) == ("shown", "python")
-    town.vera.ack(first["id"])
-    seen = town.vera.inbox(after=first["seq"] - 1)["messages"]
+    workspace.vera.ack(first["id"])
+    seen = workspace.vera.inbox(after=first["seq"] - 1)["messages"]
     assert [m["id"] for m in seen] == [second["id"]]
-    assert town.vera.inbox("all", after=first["seq"] - 1)["messages"][0]["id"] == first["id"]
-    (sent,) = town.otto.inbox("sent", after=second["seq"] - 1)["messages"]
+    assert workspace.vera.inbox("all", after=first["seq"] - 1)["messages"][0]["id"] == first["id"]
+    (sent,) = workspace.otto.inbox("sent", after=second["seq"] - 1)["messages"]
     assert sent["deliveries"][0]["state"] == "shown"
-    assert town.vera.inbox(after=second["seq"], wait_s=1)["messages"] == []
+    assert workspace.vera.inbox(after=second["seq"], wait_s=1)["messages"] == []
 
 
-def test_a_claim_is_on_an_item_or_on_one_path_or_several(town: Town) -> None:
-    got = town.otto.acquire("A-1", branch="main", worktree="/w", note="mine", ttl_s=60)
+def test_a_claim_is_on_an_item_or_on_one_path_or_several(workspace: ClientWorkspace) -> None:
+    got = workspace.otto.acquire("A-1", branch="main", worktree="/w", note="mine", ttl_s=60)
     assert got["acquired"]
     assert (got["claim"]["holder"], got["claim"]["branch"]) == ("@otto", "main")
-    no = town.vera.acquire("A-1")
+    no = workspace.vera.acquire("A-1")
     assert (no["acquired"], no["code"]) == (False, "CLAIM_HELD")
     assert no["held_by"] == [got["claim"]]
-    assert not town.vera.acquire("A-1", wait_s=1)["acquired"]
-    assert town.vera.take_over("A-1", reason="it is urgent")["taken_from"] == ["@otto"]
-    paths = town.otto.acquire(paths="src/**", repo="github.com/o/acquire")["claim"]["paths"]
+    assert not workspace.vera.acquire("A-1", wait_s=1)["acquired"]
+    assert workspace.vera.take_over("A-1", reason="it is urgent")["taken_from"] == ["@otto"]
+    paths = workspace.otto.acquire(paths="src/**", repo="github.com/o/acquire")["claim"]["paths"]
     assert paths == ["src/**"]
-    assert not town.vera.acquire(paths=["src/a.py"], repo="https://github.com/o/acquire.git")[
+    assert not workspace.vera.acquire(paths=["src/a.py"], repo="https://github.com/o/acquire.git")[
         "acquired"
     ]
 
 
-def test_import_tokens_hashes_clear_text_secrets(town: Town) -> None:
+def test_import_tokens_hashes_clear_text_secrets(workspace: ClientWorkspace) -> None:
     rows = [{"token": "an old token", "agent": "vera", "label": "Vera, old"}]
-    found = town.owner.import_tokens(rows)
+    found = workspace.owner.import_tokens(rows)
     assert (found["importable"], found["imported"]) == (1, 0)
     assert [row["verdict"] for row in found["rows"]] == ["clear-text secret"]
-    moved = town.owner.import_tokens(rows, map={"Vera, old": "otto"}, apply=True)
+    moved = workspace.owner.import_tokens(rows, map={"Vera, old": "otto"}, apply=True)
     assert [row["verdict"] for row in moved["rows"]] == ["contradiction"]
-    assert town.hand("an old token").whoami()["sender"] == "otto"
+    assert workspace.hand("an old token").whoami()["sender"] == "otto"
 
 
-def test_identify_token_hashes_the_token(town: Town) -> None:
-    found = town.owner.identify_token(town.tokens["vera"])
+def test_identify_token_hashes_the_token(workspace: ClientWorkspace) -> None:
+    found = workspace.owner.identify_token(workspace.tokens["vera"])
     assert (found["known"], found["active"], found["sender"]) == (True, True, "vera")
-    assert town.otto.identify_token("some other token") == {"known": False}
+    assert workspace.otto.identify_token("some other token") == {"known": False}
 
 
-def test_attend_acts_through_the_adapter_python_unless_told_otherwise(town: Town) -> None:
-    sent = town.otto.send("@vera", "are you there?")["message"]["id"]
-    told = town.vera.attend("prompt")
+def test_attend_acts_through_the_adapter_python_unless_told_otherwise(
+    workspace: ClientWorkspace,
+) -> None:
+    sent = workspace.otto.send("@vera", "are you there?")["message"]["id"]
+    told = workspace.vera.attend("prompt")
     assert sent in [message["id"] for message in told["news"]]
-    assert "news" not in town.vera.attend("tool")
-    (step,) = town.otto.receipts(sent)["deliveries"][0]["history"][1:]
+    assert "news" not in workspace.vera.attend("tool")
+    (step,) = workspace.otto.receipts(sent)["deliveries"][0]["history"][1:]
     assert (step["state"], step["adapter"]) == ("woken", "python")
-    town.otto.acquire(paths=["src/**"], repo="github.com/o/attend")
-    edit = town.vera.attend("edit", "mine", paths=["src/a.py"], repo="github.com/o/attend")
+    workspace.otto.acquire(paths=["src/**"], repo="github.com/o/attend")
+    edit = workspace.vera.attend("edit", "mine", paths=["src/a.py"], repo="github.com/o/attend")
     assert edit["allowed"] is False
-    assert town.vera.attend("idle", wait_s=1)["address"] == "@vera"
+    assert workspace.vera.attend("idle", wait_s=1)["address"] == "@vera"
 
 
-def test_an_invitation_makes_a_token_that_works(town: Town) -> None:
-    code = town.owner.invite("hanna")["invitation"]
-    made = town.hand(None).accept_invitation(code)
-    assert town.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
+def test_an_invitation_makes_a_token_that_works(workspace: ClientWorkspace) -> None:
+    code = workspace.owner.invite("hanna")["invitation"]
+    made = workspace.hand(None).accept_invitation(code)
+    assert workspace.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
 
 
-def test_join_makes_a_token_that_works(town: Town) -> None:
-    made = town.owner.join("mira", surface="cli", label="for a test", scopes=["mail"])
+def test_join_makes_a_token_that_works(workspace: ClientWorkspace) -> None:
+    made = workspace.owner.join("mira", surface="cli", label="for a test", scopes=["mail"])
     assert (made["sender"], made["scopes"]) == ("mira-cli", ["mail"])
-    assert town.hand(made["token"]).whoami()["address"] == "@mira-cli"
+    assert workspace.hand(made["token"]).whoami()["address"] == "@mira-cli"
 
 
-def test_a_new_token_replaces_the_old_one(town: Town) -> None:
-    old = town.owner.mint_token("vera")
-    new = town.owner.rotate_token(old["id"])
+def test_a_new_token_replaces_the_old_one(workspace: ClientWorkspace) -> None:
+    old = workspace.owner.mint_token("vera")
+    new = workspace.owner.rotate_token(old["id"])
     assert new["replaced"] == [old["id"]]
-    assert town.hand(new["token"]).whoami()["sender"] == "vera"
+    assert workspace.hand(new["token"]).whoami()["sender"] == "vera"
     with pytest.raises(errors.BadToken):
-        town.hand(old["token"]).whoami()
+        workspace.hand(old["token"]).whoami()
 
 
-def test_a_browser_that_was_signed_out_is_told_so(town: Town) -> None:
-    browser = token_id(hashed(town.tokens["rosa"]))
-    assert town.owner.revoke_connection(browser) == {"revoked": [browser]}
+def test_a_browser_that_was_signed_out_is_told_so(workspace: ClientWorkspace) -> None:
+    browser = token_id(hashed(workspace.tokens["rosa"]))
+    assert workspace.owner.revoke_connection(browser) == {"revoked": [browser]}
     with pytest.raises(errors.BadToken, match="was revoked"):
-        town.rosa.whoami()
+        workspace.rosa.whoami()
 
 
 @chosen.restores
-def test_restored_tokens_are_refused_until_they_are_reaffirmed(town: Town) -> None:
-    if town.way == "url":
+def test_restored_tokens_are_refused_until_they_are_reaffirmed(workspace: ClientWorkspace) -> None:
+    if workspace.way == "url":
         return
-    town.owner.backup(town.root / "to-restore.db")
-    assert town.owner.restore(town.root / "to-restore.db")["restored"]
+    workspace.owner.backup(workspace.root / "to-restore.db")
+    assert workspace.owner.restore(workspace.root / "to-restore.db")["restored"]
     with pytest.raises(errors.BadToken):
-        town.otto.whoami()
-    assert town.owner.reaffirm_tokens()["reaffirmed"]
-    assert town.otto.whoami()["sender"] == "otto"
+        workspace.otto.whoami()
+    assert workspace.owner.reaffirm_tokens()["reaffirmed"]
+    assert workspace.otto.whoami()["sender"] == "otto"
 
 
 # --- what the verbs are
@@ -280,39 +284,55 @@ def asked_by_sender(verb: type[Verb]) -> bool:
 # --- refusals
 
 
-REFUSED: dict[str, tuple[type[errors.Refusal], Callable[[Town], Any]]] = {
+REFUSED: dict[str, tuple[type[errors.Refusal], Callable[[ClientWorkspace], Any]]] = {
     "a recipient of no shape": (
         errors.InvalidRecipientShape,
-        lambda town: town.otto.send("AGENT:vera", "hello"),
+        lambda workspace: workspace.otto.send("AGENT:vera", "hello"),
     ),
-    "no such message": (errors.NotFound, lambda town: town.otto.read("#999999")),
-    "no such type": (errors.UnknownType, lambda town: town.otto.send("@vera", "x", type="sned")),
+    "no such message": (errors.NotFound, lambda workspace: workspace.otto.read("#999999")),
+    "no such type": (
+        errors.UnknownType,
+        lambda workspace: workspace.otto.send("@vera", "x", type="sned"),
+    ),
     "a verb's own type": (
         errors.UseVerb,
-        lambda town: town.otto.send("@vera", type="agent_joined", payload={}),
+        lambda workspace: workspace.otto.send("@vera", type="agent_joined", payload={}),
     ),
-    "no payload": (errors.InvalidMessage, lambda town: town.otto.send("@vera")),
-    "a scope that is missing": (errors.MissingScope, lambda town: town.otto.pause()),
-    "a fence that is stale": (errors.StaleFence, lambda town: town.otto.release("F-1", fence=1)),
+    "no payload": (errors.InvalidMessage, lambda workspace: workspace.otto.send("@vera")),
+    "a scope that is missing": (errors.MissingScope, lambda workspace: workspace.otto.pause()),
+    "a fence that is stale": (
+        errors.StaleFence,
+        lambda workspace: workspace.otto.release("F-1", fence=1),
+    ),
     "another body": (
         errors.IdempotencyConflict,
-        lambda town: [town.otto.send("@vera", text, key="k-9") for text in ("one", "two")],
+        lambda workspace: [
+            workspace.otto.send("@vera", text, key="k-9") for text in ("one", "two")
+        ],
     ),
-    "nobody's token": (errors.BadToken, lambda town: town.hand("ilk_nobody").whoami()),
-    "an item and paths": (errors.Usage, lambda town: town.otto.check("C-9", paths=["a"], repo="r")),
+    "nobody's token": (errors.BadToken, lambda workspace: workspace.hand("ilk_nobody").whoami()),
+    "an item and paths": (
+        errors.Usage,
+        lambda workspace: workspace.otto.check("C-9", paths=["a"], repo="r"),
+    ),
     "no such task": (
         errors.NotFound,
-        lambda town: town.vera.judge("W-99", "athena", "pass"),
+        lambda workspace: workspace.vera.judge("W-99", "athena", "pass"),
     ),
-    "half a character": (errors.InvalidMessage, lambda town: town.otto.send("@vera", "\ud800")),
+    "half a character": (
+        errors.InvalidMessage,
+        lambda workspace: workspace.otto.send("@vera", "\ud800"),
+    ),
 }
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_a_refusal_is_the_same_exception_wherever_it_comes_from(why: str, town: Town) -> None:
+def test_a_refusal_is_the_same_exception_wherever_it_comes_from(
+    why: str, workspace: ClientWorkspace
+) -> None:
     kind, call = REFUSED[why]
     with pytest.raises(errors.Refusal) as caught:
-        call(town)
+        call(workspace)
     assert type(caught.value) is kind
     told = caught.value.as_dict()
     assert told["message"]
@@ -321,84 +341,86 @@ def test_a_refusal_is_the_same_exception_wherever_it_comes_from(why: str, town: 
         assert len(told["valid_shapes"]) == 2
 
 
-def test_text_is_given_once(town: Town) -> None:
+def test_text_is_given_once(workspace: ClientWorkspace) -> None:
     with pytest.raises(errors.Usage):
-        town.otto.send("@vera", "here", payload={"text": "and there"})
+        workspace.otto.send("@vera", "here", payload={"text": "and there"})
 
 
 # --- the parts that are no verbs
 
 
-def test_any_act_can_be_asked_for_as_it_is(town: Town) -> None:
-    assert town.otto.call(Whoami())["sender"] == "otto"
+def test_any_act_can_be_asked_for_as_it_is(workspace: ClientWorkspace) -> None:
+    assert workspace.otto.call(Whoami())["sender"] == "otto"
 
 
-def test_a_large_body_comes_back_as_it_was(town: Town) -> None:
+def test_a_large_body_comes_back_as_it_was(workspace: ClientWorkspace) -> None:
     text = "ein Satz ohne Ende, über 9 MiB\n" * 300_000
-    sent = town.otto.send("@vera", text, key="large")
-    assert town.vera.read(sent["message"]["id"])["payload"]["text"] == text
-    again = town.otto.send("@vera", text, key="large")
+    sent = workspace.otto.send("@vera", text, key="large")
+    assert workspace.vera.read(sent["message"]["id"])["payload"]["text"] == text
+    again = workspace.otto.send("@vera", text, key="large")
     assert again["message"]["id"] == sent["message"]["id"]
 
 
-def test_a_large_body_that_is_refused_leaves_no_upload(town: Town) -> None:
+def test_a_large_body_that_is_refused_leaves_no_upload(workspace: ClientWorkspace) -> None:
     unused = "SELECT DISTINCT upload FROM blob_chunks EXCEPT SELECT upload FROM blobs"
-    before = Place(town.root).query(unused)
+    before = Place(workspace.root).query(unused)
     with pytest.raises(errors.InvalidRecipientShape):
-        town.otto.send("vera", "x" * (3 << 20))
+        workspace.otto.send("vera", "x" * (3 << 20))
     with pytest.raises(errors.InvalidMessage):
-        town.otto.send("@vera", "x" * (3 << 20), payload={"colour": "red"})
-    assert Place(town.root).query(unused) == before
+        workspace.otto.send("@vera", "x" * (3 << 20), payload={"colour": "red"})
+    assert Place(workspace.root).query(unused) == before
 
 
-def test_where_a_server_runs_it_is_the_one_that_is_asked(town: Town) -> None:
-    if town.way == "directory":
-        assert not (town.directory / "server.json").exists()
+def test_where_a_server_runs_it_is_the_one_that_is_asked(workspace: ClientWorkspace) -> None:
+    if workspace.way == "directory":
+        assert not (workspace.directory / "server.json").exists()
         return
     done = 'interlock_http_responses_total{status="200"}'
-    before = town.served.metric(done)
-    town.otto.whoami()
-    assert town.served.metric(done) == before + 2  # looking at it is one of them
+    before = workspace.served.metric(done)
+    workspace.otto.whoami()
+    assert workspace.served.metric(done) == before + 2  # looking at it is one of them
 
 
 def test_paths_are_of_the_repository_that_one_stands_in(
-    town: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: ClientWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, timeout=LIMIT_S, env=environ)
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path / "src")
-    claim = town.otto.acquire(paths=["./a.py"])["claim"]
+    claim = workspace.otto.acquire(paths=["./a.py"])["claim"]
     assert (claim["paths"], claim["repo"]) == (["src/a.py"], str(tmp_path / ".git"))
-    assert town.vera.check(paths=["src/**"])["claimed"]
+    assert workspace.vera.check(paths=["src/**"])["claimed"]
 
 
 # --- who acts
 
 
-def test_a_token_in_the_environment_acts(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLOCK_TOKEN", town.tokens["vera"])
+def test_a_token_in_the_environment_acts(
+    workspace: ClientWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TOKEN", workspace.tokens["vera"])
     monkeypatch.setenv("INTERLOCK_SESSION", "s-env")
-    me = town.hand(None).whoami()
+    me = workspace.hand(None).whoami()
     assert (me["sender"], me["session"]) == ("vera", "s-env")
 
 
 def test_a_token_that_is_given_comes_before_the_environment(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    workspace: ClientWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_TOKEN", town.tokens["vera"])
-    town.vera.start_session("s-veras")
+    monkeypatch.setenv("INTERLOCK_TOKEN", workspace.tokens["vera"])
+    workspace.vera.start_session("s-veras")
     monkeypatch.setenv("INTERLOCK_SESSION", "s-veras")
-    me = town.hand(town.tokens["otto"]).whoami()
+    me = workspace.hand(workspace.tokens["otto"]).whoami()
     assert me["sender"] == "otto"
     assert "session" not in me
-    assert town.hand(town.tokens["vera"]).whoami()["session"] == "s-veras"
-    assert town.hand(town.tokens["vera"], "s-other").whoami()["session"] == "s-other"
+    assert workspace.hand(workspace.tokens["vera"]).whoami()["session"] == "s-veras"
+    assert workspace.hand(workspace.tokens["vera"], "s-other").whoami()["session"] == "s-other"
 
 
-def test_nobody_acts_where_nobody_is_said_to(town: Town) -> None:
+def test_nobody_acts_where_nobody_is_said_to(workspace: ClientWorkspace) -> None:
     with pytest.raises(errors.NoIdentity):
-        town.hand(None).whoami()
+        workspace.hand(None).whoami()
 
 
 def test_the_only_credential_kept_acts_and_goes_on_acting(place: Place) -> None:

@@ -60,22 +60,22 @@ def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers
         assert findings(place) == []
 
 
-def test_the_smallest_change_comes_first(town: Place) -> None:
-    town.ok("send", "@nobody-yet", "hello", "--from", "vera")
-    town.ok("gate", "create", "athena", "--holder", "vera")
-    town.ok("token", "mint", "--sender", "otto-cli", "--label", "a laptop")
-    town.ok("token", "revoke", "--sender", "vera")
-    assert [found["check"] for found in findings(town)] == [
+def test_the_smallest_change_comes_first(joined: Place) -> None:
+    joined.ok("send", "@nobody-yet", "hello", "--from", "vera")
+    joined.ok("gate", "create", "athena", "--holder", "vera")
+    joined.ok("token", "mint", "--sender", "otto-cli", "--label", "a laptop")
+    joined.ok("token", "revoke", "--sender", "vera")
+    assert [found["check"] for found in findings(joined)] == [
         *("labels-agree", "recipients-known", "credentials-good", "gates-held"),
     ]
-    text = town.run("doctor").text
+    text = joined.run("doctor").text
     assert text.startswith(f"Found by {len(ORDER)} checks, the smallest change first:\n\nlabels-")
 
 
-def test_of_very_many_findings_the_first_are_told_and_the_others_counted(town: Place) -> None:
+def test_of_very_many_findings_the_first_are_told_and_the_others_counted(joined: Place) -> None:
     for number in range(MAX_FINDINGS + 5):
-        town.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
-    found = findings_of(town, "recipients-known")
+        joined.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
+    found = findings_of(joined, "recipients-known")
     assert [each["subject"] for each in found[:-1]] == [
         f"@Missing_{number:02}" for number in range(MAX_FINDINGS)
     ]
@@ -91,69 +91,69 @@ def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -
     assert len(findings_of(place, "labels-agree", INTERLOCK_TOKEN=admin)) == 1
 
 
-def test_what_is_to_be_typed_names_the_workspace_that_was_named(town: Place) -> None:
-    town.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
-    named = ("--workspace", str(town.workspace))
-    (found,) = findings(town, *named, INTERLOCK_WORKSPACE=None)
-    assert found["do"].startswith(f"interlock --workspace {town.workspace} token label tok_")
-    run_advice(town.but(INTERLOCK_WORKSPACE=None), found)
-    assert findings(town) == []
+def test_what_is_to_be_typed_names_the_workspace_that_was_named(joined: Place) -> None:
+    joined.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
+    named = ("--workspace", str(joined.workspace))
+    (found,) = findings(joined, *named, INTERLOCK_WORKSPACE=None)
+    assert found["do"].startswith(f"interlock --workspace {joined.workspace} token label tok_")
+    run_advice(joined.but(INTERLOCK_WORKSPACE=None), found)
+    assert findings(joined) == []
 
 
-def test_a_workspace_that_was_mistyped_is_neither_well_nor_made(town: Place) -> None:
-    missing = town.root / "mistyped"
-    refusal = town.no("NOT_A_WORKSPACE", "doctor", INTERLOCK_WORKSPACE=str(missing))
+def test_a_workspace_that_was_mistyped_is_neither_well_nor_made(joined: Place) -> None:
+    missing = joined.root / "mistyped"
+    refusal = joined.no("NOT_A_WORKSPACE", "doctor", INTERLOCK_WORKSPACE=str(missing))
     assert str(missing) in refusal["message"]
     assert not missing.exists()
 
 
-def test_what_puts_several_things_right_is_said_once(town: Place) -> None:
-    town.ok("gate", "create", "athena", "--holder", "vera")
-    town.ok("token", "revoke", "--sender", "vera")
-    kept, gate = findings(town)
+def test_what_puts_several_things_right_is_said_once(joined: Place) -> None:
+    joined.ok("gate", "create", "athena", "--holder", "vera")
+    joined.ok("token", "revoke", "--sender", "vera")
+    kept, gate = findings(joined)
     assert kept["do"] == gate["do"] == "interlock token mint --sender vera --keep"
-    shown = town.run("doctor").text
+    shown = joined.run("doctor").text
     assert shown.count(kept["do"]) == shown.count("The same as for credentials-good.") == 1
-    run_advice(town, kept)
-    assert findings(town) == []
+    run_advice(joined, kept)
+    assert findings(joined) == []
 
 
-def test_whoever_has_a_session_is_not_told_to_be_another(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
-    admin = town.ok("token", "mint", "--sender", "vera", "--scope", "admin")["token"]
-    town.ok("token", "revoke", "--sender", "otto-cli")
-    (found,) = findings_of(town, "claims-alive", INTERLOCK_TOKEN=admin)
+def test_whoever_has_a_session_is_not_told_to_be_another(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    admin = joined.ok("token", "mint", "--sender", "vera", "--scope", "admin")["token"]
+    joined.ok("token", "revoke", "--sender", "otto-cli")
+    (found,) = findings_of(joined, "claims-alive", INTERLOCK_TOKEN=admin)
     assert "--from" not in found["do"]
-    run_advice(town.but(INTERLOCK_TOKEN=admin), found)
-    assert findings_of(town, "claims-alive") == []
+    run_advice(joined.but(INTERLOCK_TOKEN=admin), found)
+    assert findings_of(joined, "claims-alive") == []
 
 
 def test_a_check_that_cannot_be_made_is_a_finding(
-    town: Place, monkeypatch: pytest.MonkeyPatch
+    joined: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: Node) -> Any:
         raise ZeroDivisionError("by accident")
 
     monkeypatch.setitem(doctor.PRIVATE, "gates-held", broken)
-    found = only_finding(town, "gates-held")
+    found = only_finding(joined, "gates-held")
     assert found["message"] == "This could not be looked at: by accident"
 
 
 # --- tokens
 
 
-def test_a_label_that_names_another_is_put_right_by_one_word(town: Place) -> None:
-    made = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
-    found = only_finding(town, "labels-agree")
+def test_a_label_that_names_another_is_put_right_by_one_word(joined: Place) -> None:
+    made = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
+    found = only_finding(joined, "labels-agree")
     assert "names @vera" in found["message"]
     assert found["subject"] == made["id"]
     _, other, own = found["message"].split(" If it is ")
     assert own == f"@otto-cli's: {found['do']}."
-    run_advice(town, found)
-    assert findings(town) == []
-    town.ok("token", "label", made["id"], "Vera's laptop")
-    run_advice(town, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
+    joined.ok("token", "label", made["id"], "Vera's laptop")
+    run_advice(joined, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
+    assert findings(joined) == []
 
 
 def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -> None:
@@ -172,10 +172,10 @@ def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -
     assert findings_of(place, "labels-agree") == []
 
 
-def test_a_label_of_a_token_that_has_ended_misleads_nobody(town: Place) -> None:
-    made = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
-    town.ok("token", "revoke", made["id"])
-    assert findings(town) == []
+def test_a_label_of_a_token_that_has_ended_misleads_nobody(joined: Place) -> None:
+    made = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
+    joined.ok("token", "revoke", made["id"])
+    assert findings(joined) == []
 
 
 def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
@@ -189,44 +189,44 @@ def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
     assert findings(place) == []
 
 
-def test_a_token_that_was_made_for_an_hour_or_a_week_is_not_about_to_expire(town: Place) -> None:
+def test_a_token_that_was_made_for_an_hour_or_a_week_is_not_about_to_expire(joined: Place) -> None:
     for ttl in ("1m", "1h", "7d"):
-        town.ok("token", "mint", "--sender", "vera", "--ttl", ttl)
-    assert findings(town) == []
+        joined.ok("token", "mint", "--sender", "vera", "--ttl", ttl)
+    assert findings(joined) == []
 
 
 @pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
-def test_suspended_tokens_are_told_until_they_are_trusted_again(town: Place) -> None:
-    town.ok("backup", "copy.db")
-    town.ok("restore", "copy.db")
-    suspended = findings_of(town, "tokens-lasting")
+def test_suspended_tokens_are_told_until_they_are_trusted_again(joined: Place) -> None:
+    joined.ok("backup", "copy.db")
+    joined.ok("restore", "copy.db")
+    suspended = findings_of(joined, "tokens-lasting")
     assert len(suspended) == 2
-    assert len(findings_of(town, "credentials-good")) == 2
+    assert len(findings_of(joined, "credentials-good")) == 2
     for found in suspended:
         assert "is suspended" in found["message"]
-        run_advice(town, found)
-    assert findings(town) == []
+        run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
+def test_one_token_in_two_sessions_at_once_is_found(joined: Place) -> None:
     for session in ("one", "one", "two", "two"):
-        town.ok("whoami", "--from", "otto-cli", "--session", session)
-    town.ok("whoami", "--from", "otto-cli")
-    assert findings(town) == [], "one session came after the other"
-    town.ok("whoami", "--from", "otto-cli", "--session", "one")
-    found = only_finding(town, "tokens-apart")
+        joined.ok("whoami", "--from", "otto-cli", "--session", session)
+    joined.ok("whoami", "--from", "otto-cli")
+    assert findings(joined) == [], "one session came after the other"
+    joined.ok("whoami", "--from", "otto-cli", "--session", "one")
+    found = only_finding(joined, "tokens-apart")
     assert "2 sessions at once: one, two." in found["message"]
     assert "a token of its own" in found["message"]
     assert found["do"] == "interlock token mint --sender otto-cli"
-    printed = run_advice(town, found)
+    printed = run_advice(joined, found)
     (own,) = (line for line in printed.splitlines() if line.startswith("ilk_"))
-    shutil.rmtree(town.workspace / "presence")  # ten minutes pass
+    shutil.rmtree(joined.workspace / "presence")  # ten minutes pass
     for session in ("one", "two", "one", "two"):
         if session == "one":
-            town.ok("whoami", "--from", "otto-cli", "--session", session)
+            joined.ok("whoami", "--from", "otto-cli", "--session", session)
         else:
-            town.ok("whoami", "--session", session, INTERLOCK_TOKEN=own)
-    assert findings(town) == []
+            joined.ok("whoami", "--session", session, INTERLOCK_TOKEN=own)
+    assert findings(joined) == []
 
 
 def asks_from(place: Place, token: str, peer: str | None) -> None:
@@ -262,16 +262,16 @@ def test_what_asks_by_turns_from_the_loopback_and_the_socket_is_one_place(
 # --- mail
 
 
-def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) -> None:
-    sent = town.ok("send", "@vrea", "hello", "--from", "otto-cli")["message"]["id"]
-    found = only_finding(town, "recipients-known")
+def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(joined: Place) -> None:
+    sent = joined.ok("send", "@vrea", "hello", "--from", "otto-cli")["message"]["id"]
+    found = only_finding(joined, "recipients-known")
     assert "Did you mean @vera?" in found["message"]
     assert found["do"].startswith("interlock send @otto-cli ")
-    run_advice(town, found)
-    (mail,) = town.ok("inbox", "--from", "otto-cli")["messages"]
+    run_advice(joined, found)
+    (mail,) = joined.ok("inbox", "--from", "otto-cli")["messages"]
     assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
-    assert findings(town) == [], "whoever sent it knows"
+    assert findings(joined) == [], "whoever sent it knows"
 
 
 @pytest.mark.parametrize(
@@ -286,39 +286,39 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) 
     ],
 )
 def test_what_was_lost_is_put_right_by_sending_it_again_and_by_nothing_else(
-    town: Place, words: tuple[str, ...], is_put_right: bool
+    joined: Place, words: tuple[str, ...], is_put_right: bool
 ) -> None:
     said = ("Deployed.", "--subject", "Shop", "--from", "otto-cli")
-    lost = town.ok("send", "@vrea", *said)["message"]["id"]
+    lost = joined.ok("send", "@vrea", *said)["message"]["id"]
     again = [word.replace("$lost", lost) for word in words]
-    town.ok("send", "@vera", *again, "--from", "otto-cli")
-    assert (findings_of(town, "recipients-known") == []) is is_put_right
+    joined.ok("send", "@vera", *again, "--from", "otto-cli")
+    assert (findings_of(joined, "recipients-known") == []) is is_put_right
 
 
-def test_what_another_sent_to_the_same_wrong_name_is_still_astray(town: Place) -> None:
-    town.join("bert")
-    left = town.ok("send", "@vrea", "hello", "--from", "bert")["message"]["id"]
-    town.ok("send", "@vrea", "hello", "--from", "otto-cli")
-    assert "2 messages wait" in only_finding(town, "recipients-known")["message"]
-    town.ok("send", "@vera", "hello", "--from", "otto-cli")
-    found = only_finding(town, "recipients-known")
+def test_what_another_sent_to_the_same_wrong_name_is_still_astray(joined: Place) -> None:
+    joined.join("bert")
+    left = joined.ok("send", "@vrea", "hello", "--from", "bert")["message"]["id"]
+    joined.ok("send", "@vrea", "hello", "--from", "otto-cli")
+    assert "2 messages wait" in only_finding(joined, "recipients-known")["message"]
+    joined.ok("send", "@vera", "hello", "--from", "otto-cli")
+    found = only_finding(joined, "recipients-known")
     assert "1 message waits" in found["message"]
     assert f"the last is {left}, from @bert" in found["message"]
 
 
-def test_mail_to_a_name_like_no_other_is_there_once_it_joins(town: Place) -> None:
-    town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
-    found = only_finding(town, "recipients-known")
+def test_mail_to_a_name_like_no_other_is_there_once_it_joins(joined: Place) -> None:
+    joined.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
+    found = only_finding(joined, "recipients-known")
     assert found["message"].endswith("interlock join zephyrine")
     assert found["do"].startswith("interlock send @otto-cli 'Nobody has joined as @zephyrine. ")
-    town.join("zephyrine")
-    assert findings(town) == []
+    joined.join("zephyrine")
+    assert findings(joined) == []
 
 
-def test_whoever_wrote_to_a_name_like_no_other_is_told(town: Place) -> None:
-    town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
-    run_advice(town, only_finding(town, "recipients-known"))
-    assert findings(town) == []
+def test_whoever_wrote_to_a_name_like_no_other_is_told(joined: Place) -> None:
+    joined.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
+    run_advice(joined, only_finding(joined, "recipients-known"))
+    assert findings(joined) == []
 
 
 def test_an_unknown_recipient_of_long_ago_is_let_be(place: Place) -> None:
@@ -493,79 +493,79 @@ def test_where_no_person_can_take_a_claim_over_one_joins_first(place: Place) -> 
     assert findings_of(place, "claims-alive") == []
 
 
-def test_a_claim_of_somebody_without_a_token_is_found(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
-    assert findings(town) == []
-    town.ok("token", "revoke", "--sender", "otto-cli")
-    (found,) = findings_of(town, "claims-alive")
+def test_a_claim_of_somebody_without_a_token_is_found(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    assert findings(joined) == []
+    joined.ok("token", "revoke", "--sender", "otto-cli")
+    (found,) = findings_of(joined, "claims-alive")
     assert "no token of it is live any more" in found["message"]
-    run_advice(town, found)
-    assert findings_of(town, "claims-alive") == []
+    run_advice(joined, found)
+    assert findings_of(joined, "claims-alive") == []
 
 
 @pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
-def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
-    town.ok("backup", "copy.db")
-    town.ok("restore", "copy.db")
-    (found,) = findings_of(town, "claims-alive")
+def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    joined.ok("backup", "copy.db")
+    joined.ok("restore", "copy.db")
+    (found,) = findings_of(joined, "claims-alive")
     assert "take-over" not in found["do"] + found["message"]
-    town.ok("token", "reaffirm", "--all")
-    assert findings_of(town, "claims-alive") == []
+    joined.ok("token", "reaffirm", "--all")
+    assert findings_of(joined, "claims-alive") == []
 
 
 # --- gates
 
 
-def test_a_gate_whose_holder_lost_its_token_is_found(town: Place) -> None:
-    town.ok("gate", "create", "athena", "--holder", "vera")
-    assert findings(town) == []
-    town.ok("token", "revoke", "--sender", "vera")
-    (town.workspace / "credentials" / "vera.json").unlink()
-    found = only_finding(town, "gates-held")
+def test_a_gate_whose_holder_lost_its_token_is_found(joined: Place) -> None:
+    joined.ok("gate", "create", "athena", "--holder", "vera")
+    assert findings(joined) == []
+    joined.ok("token", "revoke", "--sender", "vera")
+    (joined.workspace / "credentials" / "vera.json").unlink()
+    found = only_finding(joined, "gates-held")
     assert found["do"] == "interlock token mint --sender vera --keep"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_gate_that_was_held_by_scope_alone_is_found(town: Place) -> None:
+def test_a_gate_that_was_held_by_scope_alone_is_found(joined: Place) -> None:
     scope = ("--scope", "gate:scrub")
-    made = town.ok("token", "mint", "--sender", "vera", *scope)
+    made = joined.ok("token", "mint", "--sender", "vera", *scope)
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "scrub")
-    town.ok(*task, "--from", "otto-cli")
-    with node_in_the_past(town, 0) as node:
-        otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
+    joined.ok(*task, "--from", "otto-cli")
+    with node_in_the_past(joined, 0) as node:
+        otto = Credentials(token=joined.ok("token", "mint", "--sender", "otto-cli")["token"])
         node.call(otto, TakeTask("T-1"))
         node.call(otto, SubmitTask("T-1", COMMIT, TREE))
-    assert findings(town) == []
-    town.ok("token", "revoke", made["id"])
-    found = only_finding(town, "gates-held")
+    assert findings(joined) == []
+    joined.ok("token", "revoke", made["id"])
+    found = only_finding(joined, "gates-held")
     assert found["do"] == "interlock token mint --sender vera --scope gate:scrub --keep"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_gate_that_only_the_worker_holds_is_found(town: Place) -> None:
-    town.ok("gate", "create", "athena", "--holder", "otto")
+def test_a_gate_that_only_the_worker_holds_is_found(joined: Place) -> None:
+    joined.ok("gate", "create", "athena", "--holder", "otto")
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "athena")
-    town.ok(*task, "--from", "vera")
-    with node_in_the_past(town, 0) as node:
-        otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
+    joined.ok(*task, "--from", "vera")
+    with node_in_the_past(joined, 0) as node:
+        otto = Credentials(token=joined.ok("token", "mint", "--sender", "otto-cli")["token"])
         node.call(otto, TakeTask("T-1"))
-        assert findings(town) == []
+        assert findings(joined) == []
         node.call(otto, SubmitTask("T-1", COMMIT, TREE))
-    found = only_finding(town, "gates-held")
+    found = only_finding(joined, "gates-held")
     assert "Only @otto-cli can hold the gate athena" in found["message"]
     assert found["do"] == "interlock gate create athena --replace --holder otto --holder vera"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_the_doctor_tells_people_nothing_of_others_tokens(town: Place) -> None:
-    admin = town.join("dora", None, "--kind", "human", "--scope", "admin")
+def test_the_doctor_tells_people_nothing_of_others_tokens(joined: Place) -> None:
+    admin = joined.join("dora", None, "--kind", "human", "--scope", "admin")
     label = ("--label", "the laptop of Nina")
-    minted = town.ok("token", "mint", "--sender", "otto-cli", *label)
-    with Node(str(town.workspace)) as node:
+    minted = joined.ok("token", "mint", "--sender", "otto-cli", *label)
+    with Node(str(joined.workspace)) as node:
         browser = signed_in(node, "rosa")
 
         def told(**shown: Any) -> str:
@@ -574,6 +574,6 @@ def test_the_doctor_tells_people_nothing_of_others_tokens(town: Place) -> None:
         for shown in ({"owner": True}, {"token": admin}):
             assert minted["id"] in told(**shown)
             assert "the laptop of Nina" in told(**shown)
-        for token in (browser, town.token_of("vera"), town.token_of("otto-cli")):
+        for token in (browser, joined.token_of("vera"), joined.token_of("otto-cli")):
             assert minted["id"] not in told(token=token)
             assert "Nina" not in told(token=token)

@@ -46,49 +46,49 @@ def without_rights(path: Path) -> Iterator[None]:
     ],
 )
 def test_what_others_may_read_or_write_is_found(
-    town: Place, name: str, sick: int, well: int
+    joined: Place, name: str, sick: int, well: int
 ) -> None:
-    (town.workspace / "owner.json").touch(0o600)
-    path = town.workspace / name
+    (joined.workspace / "owner.json").touch(0o600)
+    path = joined.workspace / name
     path.chmod(sick)
-    found = only_finding(town, "secrets-kept")
+    found = only_finding(joined, "secrets-kept")
     assert "Others on this machine may" in found["message"]
     assert found["do"] == f"chmod {well} {path}"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_key_that_is_gone_is_found_and_said_at_the_start(town: Place, servers: Servers) -> None:
-    key = town.workspace / "keys" / "checkpoint.key"
-    kept = key.rename(town.root / "copy")
-    found = only_finding(town, "secrets-kept")
+def test_a_key_that_is_gone_is_found_and_said_at_the_start(joined: Place, servers: Servers) -> None:
+    key = joined.workspace / "keys" / "checkpoint.key"
+    kept = key.rename(joined.root / "copy")
+    found = only_finding(joined, "secrets-kept")
     assert "The key that signs checkpoints is gone" in found["message"]
     assert str(key) in found["do"]
-    assert "is gone" in town.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
-    with ForkedServer(town, servers) as served:
+    assert "is gone" in joined.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
+    with ForkedServer(joined, servers) as served:
         page = served.ask("GET", "/person")
         assert page.status == 409
         assert b"is gone" in page.body
-        assert str(town.workspace).encode() not in page.body
+        assert str(joined.workspace).encode() not in page.body
         (warned,) = [line for line in served.log() if line["level"] == "warning"]
         assert "Sign-in and invitations are off" in warned["hazard"]
     kept.rename(key)
-    assert findings(town) == []
+    assert findings(joined) == []
 
 
-def test_up_warns_of_a_key_that_is_gone(town: Place) -> None:
-    (town.workspace / "keys" / "checkpoint.key").unlink()
-    done = town.process("up", "--detach", "--port", "0")
+def test_up_warns_of_a_key_that_is_gone(joined: Place) -> None:
+    (joined.workspace / "keys" / "checkpoint.key").unlink()
+    done = joined.process("up", "--detach", "--port", "0")
     try:
         assert done.status == 0, done
         assert "Warning    Sign-in and invitations are off" in done.text
     finally:
-        town.ok("down")
+        joined.ok("down")
 
 
-def test_a_key_of_another_users_is_not_lost(town: Place) -> None:
-    keys = Keys(str(town.workspace))
-    with without_rights(town.workspace / "keys" / "checkpoint.key"):
+def test_a_key_of_another_users_is_not_lost(joined: Place) -> None:
+    keys = Keys(str(joined.workspace))
+    with without_rights(joined.workspace / "keys" / "checkpoint.key"):
         trouble = keys.trouble()
         with pytest.raises(EngineUnavailable):
             keys.verifier("w")
@@ -101,16 +101,16 @@ def test_a_key_of_another_users_is_not_lost(town: Place) -> None:
     assert keys.trouble() is None
 
 
-def test_a_file_of_another_users_is_found(town: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_users_is_found(joined: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """That root is barred from nothing is the system's own: here it says what it would say to
     others."""
-    log = town.workspace / "server.log"
+    log = joined.workspace / "server.log"
     log.touch(0o400)
     monkeypatch.setattr(os, "access", lambda path, may: path != str(log))
-    found = only_finding(town, "secrets-kept")
+    found = only_finding(joined, "secrets-kept")
     assert found["message"] == f"The user who runs this may not read and write {log}."
     assert found["do"] == f"chmod -R u+rwX {log}"
     monkeypatch.undo()
-    run_advice(town, found)
+    run_advice(joined, found)
     assert log.stat().st_mode & 0o777 == 0o600
-    assert findings(town) == []
+    assert findings(joined) == []

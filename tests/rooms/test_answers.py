@@ -515,16 +515,16 @@ def an_engine(at: Recorder) -> None:
     with ValkeyServer(beside / "valkey") as server:
         at.node.close()
         (beside / "node").mkdir()
-        at.node = Node(str(beside / "node"), engine=server.url + "?workspace=town")
+        at.node = Node(str(beside / "node"), engine=server.url + "?workspace=joined")
         joined(at)
         at.call(OWNER, workspace.ShowStorage())
         lost = at.node.head()
         with closing(redis.Redis(port=server.port)) as client:
-            client.xdel("interlock:{town}:log", f"{lost}-0")
+            client.xdel("interlock:{joined}:log", f"{lost}-0")
         assert repairing.restore(at.node)["restored"] == 1
         at.call(OWNER, workspace.ListEvents(limit=1000))
         with closing(redis.Redis(port=server.port)) as client:
-            client.xdel("interlock:{town}:log", f"{at.node.head()}-0")
+            client.xdel("interlock:{joined}:log", f"{at.node.head()}-0")
         assert repairing.give_up(at.node)["given_up"] == 1
         at.call(OWNER, workspace.ListEvents(limit=1000))
     _until_troubled(at)

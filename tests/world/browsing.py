@@ -130,9 +130,9 @@ def fresh_token() -> str:
 
 
 @pytest.fixture
-def web(town: Place) -> Iterator[Web]:
-    """The town of otto-cli and vera, served."""
-    with serving(town, fresh_token(), os.urandom(32)) as web:
+def web(joined: Place) -> Iterator[Web]:
+    """The joined of otto-cli and vera, served."""
+    with serving(joined, fresh_token(), os.urandom(32)) as web:
         yield web
 
 

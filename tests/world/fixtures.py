@@ -113,18 +113,18 @@ def stranger(workspace: ServedWorkspace) -> Caller:
 
 
 @pytest.fixture(scope="session")
-def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The workspace that each `town` is a copy of."""
-    place = Place(tmp_path_factory.mktemp("town"))
+def first_joined(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The workspace that each `joined` is a copy of."""
+    place = Place(tmp_path_factory.mktemp("joined"))
     place.join("otto", "cli")
     place.join("vera", None, "--kind", "human")
     return place
 
 
 @pytest.fixture
-def town(first_town: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
+def joined(first_joined: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """A place for one test, with the senders otto-cli (an agent) and vera (a person)."""
-    return first_town.copied(tmp_path, served)
+    return first_joined.copied(tmp_path, served)
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +135,14 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
 
 
 @pytest.fixture(scope="session")
-def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+def first_shop(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """The workshop that each `shop` is a copy of."""
-    return Workshop(first_town.copied(tmp_path_factory.mktemp("shop")))
+    return Workshop(first_joined.copied(tmp_path_factory.mktemp("shop")))
 
 
 @pytest.fixture
 def shop(first_shop: Workshop, tmp_path: Path, served: ServersByWorkspace | None) -> Workshop:
-    """The place of `town` in a repository with a gate, for one test."""
+    """The place of `joined` in a repository with a gate, for one test."""
     return first_shop.copied(tmp_path, served)
 
 

@@ -443,9 +443,9 @@ def hooked(place: Place, client: str, event: str, **given: Any) -> Any:
 
 
 @pytest.fixture
-def repository(town: Place) -> Place:
-    subprocess.run(["git", "init", "--quiet", str(town.cwd)], check=True, timeout=LIMIT_S)
-    return town
+def repository(joined: Place) -> Place:
+    subprocess.run(["git", "init", "--quiet", str(joined.cwd)], check=True, timeout=LIMIT_S)
+    return joined
 
 
 @pytest.mark.parametrize(
@@ -503,16 +503,16 @@ def test_an_edit_of_cursors_meets_the_claims_where_the_file_is(place: Place) -> 
     [(b"{", "The client's input was not JSON"), (b"[" * 200_000, "nested too deeply")],
 )
 def test_input_that_makes_no_sense_is_logged_in_words(
-    stdin: bytes, words: str, town: Place
+    stdin: bytes, words: str, joined: Place
 ) -> None:
-    town.run("hook", "codex", "Stop", "--from", "otto-cli", stdin=stdin)
-    (line,) = (town.workspace / "hooks.log").read_text().splitlines()
+    joined.run("hook", "codex", "Stop", "--from", "otto-cli", stdin=stdin)
+    (line,) = (joined.workspace / "hooks.log").read_text().splitlines()
     assert words in line
     assert "defect" not in line
 
 
-def test_a_command_line_that_makes_no_sense_is_logged(town: Place) -> None:
-    town.process("hook", "codex", "Stop", "--wrong", stdin=b"{}")
-    (log,) = town.home.rglob("hooks.log")
+def test_a_command_line_that_makes_no_sense_is_logged(joined: Place) -> None:
+    joined.process("hook", "codex", "Stop", "--wrong", stdin=b"{}")
+    (log,) = joined.home.rglob("hooks.log")
     assert " codex Stop: " in log.read_text()
     assert "--wrong" in log.read_text()

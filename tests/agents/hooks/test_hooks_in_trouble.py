@@ -125,9 +125,9 @@ def harmless(steps: Steps) -> Answers:
 
 
 @pytest.fixture
-def hooks(town: Place) -> HookProcesses:
+def hooks(joined: Place) -> HookProcesses:
     """The hooks of otto-cli, where an edit is denied and a stop is held."""
-    return HookProcesses(town)
+    return HookProcesses(joined)
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ class HookClient:
 
 
 @pytest.fixture
-def hooks(town: Place, servers: Servers) -> Iterator[HookClient]:
+def hooks(joined: Place, servers: Servers) -> Iterator[HookClient]:
     """The client of otto-cli at a running server; vera is another sender."""
-    server = ForkedServer(town, servers)
+    server = ForkedServer(joined, servers)
     with server:
         yield HookClient(server)
 

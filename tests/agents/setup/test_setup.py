@@ -180,19 +180,19 @@ def test_an_agent_whose_token_is_elsewhere_gets_one_for_here(desk: Place) -> Non
     assert desk.ok("whoami", "--from", "claude")["sender"] == "claude"
 
 
-def test_whoever_is_named_must_have_joined(town: Place) -> None:
-    assert town.ok("setup", "gemini", "--from", "otto-cli")["sender"] == "@otto-cli"
-    before = files(town)
-    town.no("UNKNOWN_SENDER", "setup", "cursor", "--from", "nobody")
-    assert files(town) == before
+def test_whoever_is_named_must_have_joined(joined: Place) -> None:
+    assert joined.ok("setup", "gemini", "--from", "otto-cli")["sender"] == "@otto-cli"
+    before = files(joined)
+    joined.no("UNKNOWN_SENDER", "setup", "cursor", "--from", "nobody")
+    assert files(joined) == before
 
 
-def test_inside_of_a_session_the_client_is_who_acts(town: Place) -> None:
-    token = town.ok("token", "mint", "--sender", "otto-cli")["token"]
-    inside = town.but(INTERLOCK_TOKEN=token)
+def test_inside_of_a_session_the_client_is_who_acts(joined: Place) -> None:
+    token = joined.ok("token", "mint", "--sender", "otto-cli")["token"]
+    inside = joined.but(INTERLOCK_TOKEN=token)
     assert inside.ok("setup", "codex")["sender"] == "@otto-cli"
     inside.no("IDENTITY_MISMATCH", "setup", "codex", "--from", "vera")
-    (town.workspace / "credentials" / "otto-cli.json").unlink()
+    (joined.workspace / "credentials" / "otto-cli.json").unlink()
     inside.no("UNKNOWN_SENDER", "setup", "codex")
 
 

@@ -992,13 +992,15 @@ def _no_good(place: Place, *words: str) -> Iterator[str]:
         yield str(wrong)
 
 
-def test_a_proof_that_was_changed_is_refused_or_does_not_hold(town: Place) -> None:
-    proof = town.ok("audit", "prove", "2")
-    file = town.cwd / "changed.json"
+def test_a_proof_that_was_changed_is_refused_or_does_not_hold(joined: Place) -> None:
+    proof = joined.ok("audit", "prove", "2")
+    file = joined.cwd / "changed.json"
     wrong = []
     for change in CHANGED_PROOFS:
         file.write_text(json.dumps(proof | change))
-        wrong += [f"{change}: {what}" for what in _no_good(town, "audit", "check-proof", str(file))]
+        wrong += [
+            f"{change}: {what}" for what in _no_good(joined, "audit", "check-proof", str(file))
+        ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -1020,13 +1022,13 @@ NO_EXPORTS = [
 ]
 
 
-def test_a_file_that_is_no_export_is_refused_or_found_damaged(town: Place) -> None:
-    file = town.cwd / "export.jsonl"
+def test_a_file_that_is_no_export_is_refused_or_found_damaged(joined: Place) -> None:
+    file = joined.cwd / "export.jsonl"
     wrong = []
     for lines in NO_EXPORTS:
         file.write_bytes(lines)
         wrong += [
-            f"{lines[:80]!r}: {what}" for what in _no_good(town, "audit", "verify", str(file))
+            f"{lines[:80]!r}: {what}" for what in _no_good(joined, "audit", "verify", str(file))
         ]
     assert not wrong, "\n".join(wrong)
 
@@ -1047,34 +1049,34 @@ FORGED_HEADERS: list[dict[str, object]] = [
 ]
 
 
-def test_an_export_with_a_header_of_another_shape_is_found_damaged(town: Place) -> None:
+def test_an_export_with_a_header_of_another_shape_is_found_damaged(joined: Place) -> None:
     """Whoever forges an export writes what they like into it; verify must say so, not fall."""
-    made = town.cwd / "made.jsonl"
-    town.ok("audit", "export", str(made))
+    made = joined.cwd / "made.jsonl"
+    joined.ok("audit", "export", str(made))
     about, first, *rest = made.read_text().splitlines()
-    forged = town.cwd / "forged.jsonl"
+    forged = joined.cwd / "forged.jsonl"
     wrong = []
     for change in FORGED_HEADERS:
         entry = json.loads(first)
         entry["header"] = json.dumps(json.loads(entry["header"]) | change)
         forged.write_text("\n".join([about, json.dumps(entry), *rest]))
-        wrong += [f"{change}: {what}" for what in _no_good(town, "audit", "verify", str(forged))]
+        wrong += [f"{change}: {what}" for what in _no_good(joined, "audit", "verify", str(forged))]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("note", [b"", b"x", NOISE[:1000], b"a\n1\nb\n\n\xe2\x80\x94 x y\n", b"{}"])
-def test_a_checkpoint_of_somebody_else_is_refused(note: bytes, town: Place) -> None:
-    file = town.cwd / "note"
+def test_a_checkpoint_of_somebody_else_is_refused(note: bytes, joined: Place) -> None:
+    file = joined.cwd / "note"
     file.write_bytes(note)
-    town.no("USAGE", "audit", "verify", "--checkpoint", str(file))
+    joined.no("USAGE", "audit", "verify", "--checkpoint", str(file))
 
 
 @pytest.mark.parametrize("target", ["no/such/directory/x", "text/below", "x" * 5000])
-def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, town: Place) -> None:
+def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, joined: Place) -> None:
     """Not the workspace is at fault, and the message must not send people there."""
-    (town.cwd / "text").write_text("t")
+    (joined.cwd / "text").write_text("t")
     for words in (["backup"], ["audit", "export"]):
-        wrong = town.no("USAGE", *words, target)
+        wrong = joined.no("USAGE", *words, target)
         assert "The workspace cannot be written" not in wrong["message"]
 
 
@@ -1182,28 +1184,28 @@ def test_a_database_with_our_mark_and_nothing_of_ours_is_refused(place: Place) -
     _coded(place, "NOT_A_WORKSPACE", "LOG_DAMAGED")
 
 
-def test_a_newer_format_is_refused_and_says_to_upgrade(town: Place) -> None:
-    town.query("PRAGMA user_version = 99")
-    _coded(town, "NEWER_VERSION")
-    assert "Upgrade" in town.no("NEWER_VERSION", "status")["message"]
+def test_a_newer_format_is_refused_and_says_to_upgrade(joined: Place) -> None:
+    joined.query("PRAGMA user_version = 99")
+    _coded(joined, "NEWER_VERSION")
+    assert "Upgrade" in joined.no("NEWER_VERSION", "status")["message"]
 
 
-def test_a_log_last_used_on_another_host_is_refused_until_it_is_adopted(town: Place) -> None:
-    town.query("UPDATE file_meta SET value = 'elsewhere' WHERE name IN ('host', 'boot')")
-    _coded(town, "OTHER_HOST")
-    town.ok("init", "--adopt")
-    town.ok("status")
+def test_a_log_last_used_on_another_host_is_refused_until_it_is_adopted(joined: Place) -> None:
+    joined.query("UPDATE file_meta SET value = 'elsewhere' WHERE name IN ('host', 'boot')")
+    _coded(joined, "OTHER_HOST")
+    joined.ok("init", "--adopt")
+    joined.ok("status")
 
 
-def test_a_log_cut_short_is_refused_or_found_damaged(town: Place) -> None:
+def test_a_log_cut_short_is_refused_or_found_damaged(joined: Place) -> None:
     for number in range(30):
-        town.ok("send", "@vera", f"message {number} " * 200, "--from", "otto-cli")
-    log = town.workspace / "log.db"
+        joined.ok("send", "@vera", f"message {number} " * 200, "--from", "otto-cli")
+    log = joined.workspace / "log.db"
     log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
     for words in (["status"], ["inbox", "--from", "vera"], ["audit", "verify"]):
-        done = town.run(*words, "--json")
+        done = joined.run(*words, "--json")
         assert done.status == 0 or done.json["code"] in ("LOG_DAMAGED", "NOT_A_WORKSPACE"), done
-    assert town.run("audit", "verify", "--json").status != 0
+    assert joined.run("audit", "verify", "--json").status != 0
 
 
 @pytest.mark.parametrize(
@@ -1214,18 +1216,18 @@ def test_a_log_cut_short_is_refused_or_found_damaged(town: Place) -> None:
     ],
 )
 def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
-    name: str, town: Place
+    name: str, joined: Place
 ) -> None:
     """A disk that is full or a mode that is wrong looks the same: something beside the log cannot
     be written. What was answered must be true all the same."""
-    directory = town.workspace / name
+    directory = joined.workspace / name
     if directory.is_dir():
         for file in directory.iterdir():
             file.unlink()
         directory.rmdir()
-    token = town.ok("token", "mint", "--sender", "vera")["token"] if name != "bells" else ""
+    token = joined.ok("token", "mint", "--sender", "vera")["token"] if name != "bells" else ""
     directory.write_text("in the way")
-    town = town.but(INTERLOCK_TOKEN=token)
+    joined = joined.but(INTERLOCK_TOKEN=token)
     for words in (
         ["whoami"],
         ["send", "@otto", "hi"],
@@ -1233,27 +1235,29 @@ def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
         ["claim", "acquire", "--item", "B-1"],
         ["audit", "verify"],
     ):
-        done = town.run(*words, "--json")
+        done = joined.run(*words, "--json")
         assert done.status in (0, 1, 3, 4), done
-    before = town.query("SELECT count(*) FROM identity_senders")
-    done = town.but(INTERLOCK_TOKEN=None).run("join", "rita", "--json")
+    before = joined.query("SELECT count(*) FROM identity_senders")
+    done = joined.but(INTERLOCK_TOKEN=None).run("join", "rita", "--json")
     if done.status:
-        assert town.query("SELECT count(*) FROM identity_senders") == before, done
+        assert joined.query("SELECT count(*) FROM identity_senders") == before, done
 
 
-def test_an_answer_is_true_where_the_checkpoint_beside_the_log_cannot_be_kept(town: Place) -> None:
+def test_an_answer_is_true_where_the_checkpoint_beside_the_log_cannot_be_kept(
+    joined: Place,
+) -> None:
     """Every so many entries a checkpoint is written beside the log, after the commit."""
-    (town.workspace / "checkpoints").write_text("in the way")
+    (joined.workspace / "checkpoints").write_text("in the way")
     for number in range(130):
-        before = len(town.query("SELECT seq FROM mail_messages"))
-        done = town.run("send", "@vera", str(number), "--from", "otto-cli", "--json")
-        stored = len(town.query("SELECT seq FROM mail_messages")) - before
+        before = len(joined.query("SELECT seq FROM mail_messages"))
+        done = joined.run("send", "@vera", str(number), "--from", "otto-cli", "--json")
+        stored = len(joined.query("SELECT seq FROM mail_messages")) - before
         assert (done.status, stored) == (0, 1), done
 
 
-def test_every_command_survives_a_directory_that_is_gone(town: Place) -> None:
+def test_every_command_survives_a_directory_that_is_gone(joined: Place) -> None:
     """A worktree that was removed under a running client."""
-    gone = town.root / "gone"
+    gone = joined.root / "gone"
     gone.mkdir()
     script = (
         "import os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
@@ -1271,7 +1275,7 @@ def test_every_command_survives_a_directory_that_is_gone(town: Place) -> None:
         gone.mkdir(exist_ok=True)
         done = subprocess.run(
             [sys.executable, "-c", script, str(gone), *words, "--json"],
-            env=town.environ,
+            env=joined.environ,
             capture_output=True,
             timeout=LIMIT_S,
             check=False,
@@ -1294,17 +1298,17 @@ def _shell(place: Place, script: str) -> "subprocess.CompletedProcess[bytes]":
     )
 
 
-def test_a_closed_standard_input_is_no_defect(town: Place) -> None:
-    before = town.entries()
-    done = _shell(town, "interlock send @vera - --from otto-cli --json <&-")
+def test_a_closed_standard_input_is_no_defect(joined: Place) -> None:
+    before = joined.entries()
+    done = _shell(joined, "interlock send @vera - --from otto-cli --json <&-")
     assert done.returncode == 2, done
     assert json.loads(done.stdout)["code"] in ("USAGE", "INVALID_MESSAGE")
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
 @pytest.mark.parametrize("flag", ["", "--json"])
-def test_a_closed_standard_output_is_no_defect(flag: str, town: Place) -> None:
-    done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >&-")
+def test_a_closed_standard_output_is_no_defect(flag: str, joined: Place) -> None:
+    done = _shell(joined, f"interlock send @vera hi --from otto-cli {flag} >&-")
     assert b"Traceback" not in done.stderr, done
     assert b"The answer cannot be written (standard output is closed)." in done.stderr, done
     assert done.returncode != 70, done
@@ -1312,23 +1316,25 @@ def test_a_closed_standard_output_is_no_defect(flag: str, town: Place) -> None:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_run_whose_streams_are_closed_is_recorded_and_exits_as_its_command_does(
-    closed: str, town: Place
+    closed: str, joined: Place
 ) -> None:
     command = "sh -c 'echo out; echo err >&2; exit 3'"
-    done = _shell(town, f"interlock evidence run --from otto-cli -- {command} {closed}")
+    done = _shell(joined, f"interlock evidence run --from otto-cli -- {command} {closed}")
     assert done.returncode == 3, done
     assert (b"out\n" in done.stdout) is (closed == "2>&-")
     assert (b"err\n" in done.stderr) is (closed == ">&-")
-    ((kept,),) = town.query("SELECT id FROM work_evidence")
-    assert sorted(town.ok("evidence", "show", kept)["content"]["text"].split()) == ["err", "out"]
+    ((kept,),) = joined.query("SELECT id FROM work_evidence")
+    assert sorted(joined.ok("evidence", "show", kept)["content"]["text"].split()) == ["err", "out"]
 
 
 @pytest.mark.parametrize("flag", ["", "--json"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_standard_output_does_not_say_that_nothing_was_done(flag: str, town: Place) -> None:
-    before = town.entries()
-    done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >/dev/full")
-    assert town.entries() == before + 1
+def test_a_full_standard_output_does_not_say_that_nothing_was_done(
+    flag: str, joined: Place
+) -> None:
+    before = joined.entries()
+    done = _shell(joined, f"interlock send @vera hi --from otto-cli {flag} >/dev/full")
+    assert joined.entries() == before + 1
     assert done.returncode not in (0, 70), done
     assert b"Traceback" not in done.stderr, done
     assert b"Nothing was done" not in done.stderr, done
@@ -1337,30 +1343,30 @@ def test_a_full_standard_output_does_not_say_that_nothing_was_done(flag: str, to
 # --- real processes
 
 
-def test_bytes_that_are_not_utf8_are_refused_as_arguments_of_a_process(town: Place) -> None:
-    before = town.entries()
+def test_bytes_that_are_not_utf8_are_refused_as_arguments_of_a_process(joined: Place) -> None:
+    before = joined.entries()
     for words in ([b"send", b"@vera", b"\xff\xfe"], [b"\xff"], [b"read", b"\x80" * 8]):
         done = subprocess.run(
             [os.fsencode(sys.executable), b"-m", b"interlock", *words, b"--json"],
-            env=town.environ,
+            env=joined.environ,
             capture_output=True,
             timeout=LIMIT_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (2, b""), done
         assert json.loads(done.stdout)["code"] == "USAGE"
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
-def test_noise_is_refused_by_a_process_too(town: Place) -> None:
-    before = town.entries()
-    done = town.process("send", "@vera", "-", "--from", "otto-cli", "--json", stdin=NOISE)
+def test_noise_is_refused_by_a_process_too(joined: Place) -> None:
+    before = joined.entries()
+    done = joined.process("send", "@vera", "-", "--from", "otto-cli", "--json", stdin=NOISE)
     assert (done.status, done.json["code"]) == (2, "INVALID_MESSAGE")
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
-def test_the_longest_argument_a_process_can_have_is_taken(town: Place) -> None:
+def test_the_longest_argument_a_process_can_have_is_taken(joined: Place) -> None:
     text = "x" * 131_000
     words = ("send", "@vera", text, "--from", "otto-cli", "--json")
-    id = town.process(*words).json["message"]["id"]
-    assert town.ok("read", id, "--from", "vera")["payload"]["text"] == text
+    id = joined.process(*words).json["message"]["id"]
+    assert joined.ok("read", id, "--from", "vera")["payload"]["text"] == text

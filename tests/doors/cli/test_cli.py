@@ -246,17 +246,17 @@ def test_a_command_answers_people_in_text(
 # --- conventions
 
 
-def test_without_json_an_error_goes_to_stderr_and_says_what_to_do(town: Place) -> None:
-    done = town.run("send", "AGENT:vera", "hi", "--from", "otto-cli")
+def test_without_json_an_error_goes_to_stderr_and_says_what_to_do(joined: Place) -> None:
+    done = joined.run("send", "AGENT:vera", "hi", "--from", "otto-cli")
     assert (done.status, done.out) == (2, b"")
     assert done.complaint.startswith("Invalid recipient shape")
     assert "Use AGENT:* to reach everyone, or @<identifier> for one agent." in done.complaint
     assert "Did you mean @vera?" in done.complaint
 
 
-def test_the_error_object_is_the_one_of_the_interface(town: Place) -> None:
-    town.join("gpt")
-    assert town.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera") == {
+def test_the_error_object_is_the_one_of_the_interface(joined: Place) -> None:
+    joined.join("gpt")
+    assert joined.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera") == {
         "error": "Invalid recipient shape",
         "code": "INVALID_RECIPIENT_SHAPE",
         "message": "Recipient 'AGENT:gpt' matches neither shape. Use AGENT:* to reach everyone, or "
@@ -270,8 +270,8 @@ def test_the_error_object_is_the_one_of_the_interface(town: Place) -> None:
     }
 
 
-def test_did_you_mean_only_names_agents_that_exist(town: Place) -> None:
-    wrong = town.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera")
+def test_did_you_mean_only_names_agents_that_exist(joined: Place) -> None:
+    wrong = joined.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera")
     assert "did_you_mean" not in wrong
 
 
@@ -280,7 +280,7 @@ def test_help_too_is_one_document_with_json(words: list[str], place: Place) -> N
     assert place.run(*words, "--json").status == 0
 
 
-def test_flags_stand_before_or_after_arguments(town: Place) -> None:
+def test_flags_stand_before_or_after_arguments(joined: Place) -> None:
     for words in (
         ["--json", "--from", "otto-cli", "send", "@vera", "hi"],
         ["send", "--from", "otto-cli", "--json", "@vera", "hi"],
@@ -288,36 +288,36 @@ def test_flags_stand_before_or_after_arguments(town: Place) -> None:
         ["send", "@vera", "hi", "--json", "--from", "otto-cli"],
         ["--from", "otto-cli", "--json", "send", "@vera", "--", "hi"],
     ):
-        assert town.run(*words).json["message"]["from"] == "@otto-cli"
+        assert joined.run(*words).json["message"]["from"] == "@otto-cli"
 
 
 @pytest.mark.parametrize(
     "words", ["--item B-1 --worktree", "--worktree --item B-1", "--item B-1 --worktree="]
 )
-def test_a_flag_without_its_value_is_a_usage_error(words: str, town: Place) -> None:
-    done = town.run("--json", "--from", "vera", "claim", "acquire", *words.split())
+def test_a_flag_without_its_value_is_a_usage_error(words: str, joined: Place) -> None:
+    done = joined.run("--json", "--from", "vera", "claim", "acquire", *words.split())
     assert done.json["code"] == "USAGE"
     assert done.json["usage"].startswith(
         "interlock claim acquire (ITEM | --item I | --path GLOB...)"
     )
-    assert town.ok("claim", "list") == {"claims": []}
+    assert joined.ok("claim", "list") == {"claims": []}
 
 
-def test_an_empty_value_is_a_usage_error(town: Place) -> None:
-    town.no("USAGE", "claim", "acquire", "--item", "B-1", "--worktree", "", "--from", "vera")
-    assert town.ok("claim", "list") == {"claims": []}
+def test_an_empty_value_is_a_usage_error(joined: Place) -> None:
+    joined.no("USAGE", "claim", "acquire", "--item", "B-1", "--worktree", "", "--from", "vera")
+    assert joined.ok("claim", "list") == {"claims": []}
 
 
-def test_worktree_true_is_the_path_true(town: Place) -> None:
+def test_worktree_true_is_the_path_true(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--worktree", "true", "--from", "vera")
-    assert town.ok(*words)["claim"]["worktree"] == "true"
+    assert joined.ok(*words)["claim"]["worktree"] == "true"
 
 
-def test_what_is_not_given_is_absent(town: Place) -> None:
-    claim = town.ok("claim", "acquire", "--item", "B-1", "--from", "vera")["claim"]
+def test_what_is_not_given_is_absent(joined: Place) -> None:
+    claim = joined.ok("claim", "acquire", "--item", "B-1", "--from", "vera")["claim"]
     absent = {"surface", "session", "branch", "worktree", "note", "paths", "repo"}
     assert not absent & set(claim)
-    message = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
+    message = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
     assert not {"subject", "reply_to", "taken_by", "payload", "expires_at"} & set(message)
 
 
@@ -325,10 +325,10 @@ def test_what_is_not_given_is_absent(town: Place) -> None:
     ("typed", "seconds"),
     [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604_800), ("45", 45), ("365d", 31_536_000)],
 )
-def test_durations_are_written_so(typed: str, seconds: int, town: Place) -> None:
-    before = _ms(town.ok("status")["now"])
+def test_durations_are_written_so(typed: str, seconds: int, joined: Place) -> None:
+    before = _ms(joined.ok("status")["now"])
     words = ("claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
-    claim = town.ok(*words)["claim"]
+    claim = joined.ok(*words)["claim"]
     assert _ms(claim["expires_at"]) - _ms(claim["acquired_at"]) == seconds * 1000
     assert _ms(claim["acquired_at"]) >= before
 
@@ -336,8 +336,8 @@ def test_durations_are_written_so(typed: str, seconds: int, town: Place) -> None
 @pytest.mark.parametrize(
     "typed", ["0", "0s", "-1", "-5m", "1.5h", "1w", "h", "1 h", "1h30m", "366d", "1e3", "٣s"]
 )
-def test_other_durations_are_usage_errors(typed: str, town: Place) -> None:
-    town.no("USAGE", "claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
+def test_other_durations_are_usage_errors(typed: str, joined: Place) -> None:
+    joined.no("USAGE", "claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
 
 
 def _ms(at: str) -> int:
@@ -347,38 +347,38 @@ def _ms(at: str) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000)
 
 
-def test_a_message_is_named_by_id_prefix_or_position(town: Place) -> None:
-    sent = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
+def test_a_message_is_named_by_id_prefix_or_position(joined: Place) -> None:
+    sent = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
     names = [sent["id"], sent["id"][:6], sent["id"][:20], f"#{sent['seq']}"]
-    found = {town.ok("read", name, "--from", "vera")["id"] for name in names}
+    found = {joined.ok("read", name, "--from", "vera")["id"] for name in names}
     assert found == {sent["id"]}
-    town.no("USAGE", "read", sent["id"][:5], "--from", "vera")
-    town.no("NOT_FOUND", "read", f"#{sent['seq'] + 1}", "--from", "vera")
+    joined.no("USAGE", "read", sent["id"][:5], "--from", "vera")
+    joined.no("NOT_FOUND", "read", f"#{sent['seq'] + 1}", "--from", "vera")
 
 
-def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(town: Place) -> None:
-    town.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
-    town.ok("task", "cancel", "B-1", "--from", "vera")
-    assert "No live tasks. interlock task list --state all" in town.run("task", "list").text
-    assert town.ok("task", "list") == {"tasks": []}
-    assert "B-1" in town.run("task", "list", "--state", "all").text
-    assert town.run("task", "list", "--state", "done").text.strip() == "No tasks."
+def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(joined: Place) -> None:
+    joined.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
+    joined.ok("task", "cancel", "B-1", "--from", "vera")
+    assert "No live tasks. interlock task list --state all" in joined.run("task", "list").text
+    assert joined.ok("task", "list") == {"tasks": []}
+    assert "B-1" in joined.run("task", "list", "--state", "all").text
+    assert joined.run("task", "list", "--state", "done").text.strip() == "No tasks."
 
 
-def test_wait_is_the_word_for_waiting(town: Place) -> None:
+def test_wait_is_the_word_for_waiting(joined: Place) -> None:
     flags = {command.name for command in COMMANDS if any(f.name == "--wait" for f in command.flags)}
     assert flags == {"ask", "inbox", "claim acquire"}
     every = {flag.name for command in COMMANDS for flag in command.flags}
     assert not every & {"--timeout", "--block", "--deadline", "--max-wait"}
 
 
-def test_python_m_and_the_installed_command_are_the_same(town: Place) -> None:
+def test_python_m_and_the_installed_command_are_the_same(joined: Place) -> None:
     installed = Path(sys.executable).with_name("interlock")
     ran = subprocess.run(
-        [installed, "agents", "--json"], env=town.environ, capture_output=True, timeout=LIMIT_S
+        [installed, "agents", "--json"], env=joined.environ, capture_output=True, timeout=LIMIT_S
     )
     assert ran.returncode == 0
-    assert json.loads(ran.stdout) == town.process("agents", "--json").json
+    assert json.loads(ran.stdout) == joined.process("agents", "--json").json
 
 
 def test_the_version_is_told(place: Place) -> None:
@@ -393,31 +393,31 @@ def test_a_command_that_needs_no_workspace_makes_none(place: Place) -> None:
     assert not place.workspace.exists()
 
 
-def test_status_shows_the_directory_to_the_owner_alone(town: Place) -> None:
-    assert str(town.workspace) in town.run("status").text
-    done = town.run("status", INTERLOCK_TOKEN=town.token_of("otto-cli"))
+def test_status_shows_the_directory_to_the_owner_alone(joined: Place) -> None:
+    assert str(joined.workspace) in joined.run("status").text
+    done = joined.run("status", INTERLOCK_TOKEN=joined.token_of("otto-cli"))
     assert done.status == 0, done
     assert ", workspace " in done.text
-    assert str(town.workspace) not in done.text
+    assert str(joined.workspace) not in done.text
 
 
 # --- exit statuses
 
 
-def test_a_plain_no_exits_with_1(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
-    held = town.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "vera")
+def test_a_plain_no_exits_with_1(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    held = joined.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "vera")
     assert held["held_by"][0]["holder"] == "@otto-cli"
-    late = town.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
+    late = joined.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
     assert late["answered"] is False
-    claimed = town.run("claim", "check", "--item", "B-1", "--json")
+    claimed = joined.run("claim", "check", "--item", "B-1", "--json")
     assert (claimed.status, claimed.json["claimed"]) == (1, True)
 
 
-def test_a_damaged_log_exits_with_1_and_names_the_place(town: Place) -> None:
-    town.ok("send", "@vera", "hi", "--from", "otto-cli")
-    town.query("UPDATE bodies SET body = CAST(replace(body, 'hi', 'ho') AS BLOB) WHERE seq = 6")
-    wrong = town.no("LOG_DAMAGED", "audit", "verify")
+def test_a_damaged_log_exits_with_1_and_names_the_place(joined: Place) -> None:
+    joined.ok("send", "@vera", "hi", "--from", "otto-cli")
+    joined.query("UPDATE bodies SET body = CAST(replace(body, 'hi', 'ho') AS BLOB) WHERE seq = 6")
+    wrong = joined.no("LOG_DAMAGED", "audit", "verify")
     assert (wrong["ok"], wrong["seq"]) == (False, 6)
 
 
@@ -450,62 +450,63 @@ def test_a_damaged_log_exits_with_1_and_names_the_place(town: Place) -> None:
         pytest.param("NOT_A_WORKSPACE", "restore nowhere.db", marks=restores),
     ],
 )
-def test_a_refusal_has_its_code_and_status(code: str, words: str, town: Place) -> None:
-    town.no(code, *words.split())
+def test_a_refusal_has_its_code_and_status(code: str, words: str, joined: Place) -> None:
+    joined.no(code, *words.split())
 
 
-def test_refusals_of_bad_tokens_exit_with_3(town: Place) -> None:
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="ilk_mistyped")
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="of-somebody-else")
-    short = town.ok("token", "mint", "--sender", "vera", "--ttl", "1s")["token"]
+def test_refusals_of_bad_tokens_exit_with_3(joined: Place) -> None:
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="ilk_mistyped")
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="of-somebody-else")
+    short = joined.ok("token", "mint", "--sender", "vera", "--ttl", "1s")["token"]
     until(
         lambda: (
-            town.run("whoami", "--json", INTERLOCK_TOKEN=short).json.get("code") == "TOKEN_EXPIRED"
+            joined.run("whoami", "--json", INTERLOCK_TOKEN=short).json.get("code")
+            == "TOKEN_EXPIRED"
         )
     )
-    town.no("TOKEN_EXPIRED", "send", "@otto", "x", INTERLOCK_TOKEN=short)
+    joined.no("TOKEN_EXPIRED", "send", "@otto", "x", INTERLOCK_TOKEN=short)
 
 
-def test_not_available_exits_with_4(town: Place) -> None:
-    town.ok("settings", "limits.sends_per_minute", "1")
+def test_not_available_exits_with_4(joined: Place) -> None:
+    joined.ok("settings", "limits.sends_per_minute", "1")
 
     def limited() -> Any:
-        answer = town.run("send", "@vera", "x", "--from", "otto-cli", "--json").json
+        answer = joined.run("send", "@vera", "x", "--from", "otto-cli", "--json").json
         return answer if answer.get("code") == "RATE_LIMITED" else None
 
     assert 1 <= until(limited)["retry_after_s"] <= 60
-    town.ok("pause", "--reason", "lunch")
-    paused = town.no("PAUSED", "send", "@vera", "x", "--from", "vera")
+    joined.ok("pause", "--reason", "lunch")
+    paused = joined.no("PAUSED", "send", "@vera", "x", "--from", "vera")
     assert paused["reason"] == "lunch"
     assert "interlock resume" in paused["message"]
     nowhere = f"http://127.0.0.1:{free_port()}"
-    town.no("ENGINE_UNAVAILABLE", "status", "--workspace", nowhere, INTERLOCK_TOKEN="t")
+    joined.no("ENGINE_UNAVAILABLE", "status", "--workspace", nowhere, INTERLOCK_TOKEN="t")
 
 
-def test_strict_recipients_large_bodies_and_keys_exit_with_2(town: Place) -> None:
-    town.ok("settings", "recipients", "strict")
-    unknown = town.no("UNKNOWN_RECIPIENT", "send", "@ver", "x", "--from", "otto-cli")
+def test_strict_recipients_large_bodies_and_keys_exit_with_2(joined: Place) -> None:
+    joined.ok("settings", "recipients", "strict")
+    unknown = joined.no("UNKNOWN_RECIPIENT", "send", "@ver", "x", "--from", "otto-cli")
     assert unknown["did_you_mean"] == ["@vera"]
-    town.ok("settings", "limits.message_bytes", "10")
-    large = town.no("TOO_LARGE", "send", "@vera", "x" * 11, "--from", "otto-cli")
+    joined.ok("settings", "limits.message_bytes", "10")
+    large = joined.no("TOO_LARGE", "send", "@vera", "x" * 11, "--from", "otto-cli")
     assert (large["size"], large["limit"]) == (11, 10)
-    town.ok("send", "@vera", "one", "--key", "k", "--from", "otto-cli")
-    town.no("IDEMPOTENCY_CONFLICT", "send", "@vera", "two", "--key", "k", "--from", "otto-cli")
+    joined.ok("send", "@vera", "one", "--key", "k", "--from", "otto-cli")
+    joined.no("IDEMPOTENCY_CONFLICT", "send", "@vera", "two", "--key", "k", "--from", "otto-cli")
 
 
-def test_what_is_not_yours_answers_as_what_does_not_exist(town: Place) -> None:
-    town.join("mallory")
-    secret = town.ok("send", "@vera", "secret", "--from", "otto-cli")["message"]["id"]
+def test_what_is_not_yours_answers_as_what_does_not_exist(joined: Place) -> None:
+    joined.join("mallory")
+    secret = joined.ok("send", "@vera", "secret", "--from", "otto-cli")["message"]["id"]
     absent = "00000000-0000-4000-8000-000000000000"
     for command in (["read"], ["ack"], ["receipts"], ["thread"], ["explain"], ["answer"]):
         rest = ["x"] if command == ["answer"] else []
-        hidden = town.no("NOT_FOUND", *command, secret, *rest, "--from", "mallory")
-        missing = town.no("NOT_FOUND", *command, absent, *rest, "--from", "mallory")
+        hidden = joined.no("NOT_FOUND", *command, secret, *rest, "--from", "mallory")
+        missing = joined.no("NOT_FOUND", *command, absent, *rest, "--from", "mallory")
         assert json.dumps(hidden).replace(secret, absent) == json.dumps(missing)
     for flag in ("--thread", "--reply-to"):
         words = ["send", "@vera", "x", flag]
-        hidden = town.no("NOT_FOUND", *words, secret, "--from", "mallory")
-        missing = town.no("NOT_FOUND", *words, absent, "--from", "mallory")
+        hidden = joined.no("NOT_FOUND", *words, secret, "--from", "mallory")
+        missing = joined.no("NOT_FOUND", *words, absent, "--from", "mallory")
         assert json.dumps(hidden).replace(secret, absent) == json.dumps(missing)
 
 
@@ -524,9 +525,9 @@ MESSAGE = "id seq type version source from to thread at priority sha256 size"
 MESSAGE_MAYBE = "subject reply_to payload taken_by expires_at part shown offset next_offset"
 
 
-def test_a_claim_has_the_promised_members(town: Place) -> None:
+def test_a_claim_has_the_promised_members(joined: Place) -> None:
     words = "claim acquire --item B-1 --branch b --worktree w --note n --from otto-cli --session s"
-    answer = town.ok(*words.split())
+    answer = joined.ok(*words.split())
     _has(answer, "acquired claim")
     claim = answer["claim"]
     _has(claim, CLAIM + " item surface session branch worktree note")
@@ -539,61 +540,61 @@ def test_a_claim_has_the_promised_members(town: Place) -> None:
     assert _ms(claim["expires_at"]) - _ms(claim["acquired_at"]) == 3_600_000
 
 
-def test_a_claim_on_paths_names_them_and_their_repository(town: Place) -> None:
+def test_a_claim_on_paths_names_them_and_their_repository(joined: Place) -> None:
     words = "claim acquire --path src/** --path doc --repo example.com/r --from vera"
-    claim = town.ok(*words.split())["claim"]
+    claim = joined.ok(*words.split())["claim"]
     _has(claim, CLAIM + " paths repo")
     assert (sorted(claim["paths"]), claim["repo"]) == (["doc", "src/**"], "example.com/r")
 
 
-def test_claims_answer_as_promised_from_acquire_to_release(town: Place) -> None:
+def test_claims_answer_as_promised_from_acquire_to_release(joined: Place) -> None:
     on = ("--item", "B-1")
     otto, vera = ("--from", "otto-cli"), ("--from", "vera")
-    assert town.run("claim", "check", *on, "--json").status == 0
-    assert town.ok("claim", "check", *on) == {"claimed": False, "claims": []}
-    mine = town.ok("claim", "acquire", *on, *otto)["claim"]
-    held = town.no("CLAIM_HELD", "claim", "acquire", *on, *vera)
+    assert joined.run("claim", "check", *on, "--json").status == 0
+    assert joined.ok("claim", "check", *on) == {"claimed": False, "claims": []}
+    mine = joined.ok("claim", "acquire", *on, *otto)["claim"]
+    held = joined.no("CLAIM_HELD", "claim", "acquire", *on, *vera)
     assert (held["acquired"], held["held_by"]) == (False, [mine])
     for asker in (otto, vera, ()):
-        check = town.run("claim", "check", *on, *asker, "--json")
+        check = joined.run("claim", "check", *on, *asker, "--json")
         assert (check.status, check.json) == (1, {"claimed": True, "claims": [mine]})
-    renewed = town.ok("claim", "renew", *on, "--ttl", "2h", *otto)
+    renewed = joined.ok("claim", "renew", *on, "--ttl", "2h", *otto)
     _has(renewed, "renewed claim")
     assert renewed["renewed"] is True
     assert renewed["claim"]["fence"] == mine["fence"]
     assert _ms(renewed["claim"]["expires_at"]) > _ms(mine["expires_at"])
-    town.no("NOT_HOLDER", "claim", "renew", *on, *vera)
-    town.no("NOT_HOLDER", "claim", "release", *on, *vera)
-    assert town.ok("claim", "list") == {"claims": [renewed["claim"]]}
-    assert town.ok("claim", "release", *on, *otto) == {"released": True}
-    assert town.ok("claim", "release", *on, *otto) == {"released": False}
-    assert town.ok("claim", "list") == {"claims": []}
-    assert town.ok("claim", "acquire", *on, *vera)["claim"]["fence"] > mine["fence"]
+    joined.no("NOT_HOLDER", "claim", "renew", *on, *vera)
+    joined.no("NOT_HOLDER", "claim", "release", *on, *vera)
+    assert joined.ok("claim", "list") == {"claims": [renewed["claim"]]}
+    assert joined.ok("claim", "release", *on, *otto) == {"released": True}
+    assert joined.ok("claim", "release", *on, *otto) == {"released": False}
+    assert joined.ok("claim", "list") == {"claims": []}
+    assert joined.ok("claim", "acquire", *on, *vera)["claim"]["fence"] > mine["fence"]
 
 
-def test_a_fence_that_was_lost_is_stale(town: Place) -> None:
+def test_a_fence_that_was_lost_is_stale(joined: Place) -> None:
     on = ("--item", "B-1")
-    old = town.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]["fence"]
-    taken = town.ok("claim", "take-over", *on, "--reason", "he is away", "--from", "vera")
+    old = joined.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]["fence"]
+    taken = joined.ok("claim", "take-over", *on, "--reason", "he is away", "--from", "vera")
     assert taken["taken_from"] == ["@otto-cli"]
     for verb in ("renew", "release"):
-        town.no("STALE_FENCE", "claim", verb, *on, "--fence", str(old), "--from", "otto-cli")
-    told = town.ok("inbox", "--from", "otto-cli")["messages"][0]
+        joined.no("STALE_FENCE", "claim", verb, *on, "--fence", str(old), "--from", "otto-cli")
+    told = joined.ok("inbox", "--from", "otto-cli")["messages"][0]
     assert told["from"] == "@interlock"
     assert "he is away" in told["payload"]["text"]
 
 
-def test_a_take_over_needs_a_reason(town: Place) -> None:
-    town.no("USAGE", "claim", "take-over", "--item", "B-1", "--from", "vera")
+def test_a_take_over_needs_a_reason(joined: Place) -> None:
+    joined.no("USAGE", "claim", "take-over", "--item", "B-1", "--from", "vera")
 
 
-def test_waiting_for_a_claim_ends_when_it_becomes_free(town: Place) -> None:
+def test_waiting_for_a_claim_ends_when_it_becomes_free(joined: Place) -> None:
     on = ("--item", "B-1")
-    first = town.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]
+    first = joined.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]
     words = ("claim", "acquire", *on, "--wait", "50s", "--from", "vera", "--json")
-    with town.start(*words) as waiter:
-        until(lambda: town.ok("status")["waiting"] == 1)
-        town.ok("claim", "release", *on, "--from", "otto-cli")
+    with joined.start(*words) as waiter:
+        until(lambda: joined.ok("status")["waiting"] == 1)
+        joined.ok("claim", "release", *on, "--from", "otto-cli")
         out, err = waiter.communicate(timeout=LIMIT_S)
     assert (waiter.returncode, err) == (0, b"")
     claim = json.loads(out)["claim"]
@@ -601,16 +602,16 @@ def test_waiting_for_a_claim_ends_when_it_becomes_free(town: Place) -> None:
     assert claim["fence"] > first["fence"]
 
 
-def test_waiting_for_a_claim_in_vain_is_a_plain_no(town: Place) -> None:
+def test_waiting_for_a_claim_in_vain_is_a_plain_no(joined: Place) -> None:
     on = ("--item", "B-1")
-    town.ok("claim", "acquire", *on, "--from", "otto-cli")
-    held = town.no("CLAIM_HELD", "claim", "acquire", *on, "--wait", "1s", "--from", "vera")
+    joined.ok("claim", "acquire", *on, "--from", "otto-cli")
+    held = joined.no("CLAIM_HELD", "claim", "acquire", *on, "--wait", "1s", "--from", "vera")
     assert held["held_by"][0]["holder"] == "@otto-cli"
-    assert town.ok("status")["waiting"] == 0
+    assert joined.ok("status")["waiting"] == 0
 
 
-def test_send_says_where_it_goes_and_who_will_see_it_when(town: Place) -> None:
-    sent = town.ok("send", "@vera", "grüße", "--subject", "s", "--from", "otto-cli")
+def test_send_says_where_it_goes_and_who_will_see_it_when(joined: Place) -> None:
+    sent = joined.ok("send", "@vera", "grüße", "--subject", "s", "--from", "otto-cli")
     _has(sent, "accepted message deliveries notices")
     assert sent["accepted"] is True
     message = sent["message"]
@@ -629,49 +630,49 @@ def test_send_says_where_it_goes_and_who_will_see_it_when(town: Place) -> None:
     assert delivery["reach"] in ("wakes", "working", "waits", "offline", "unknown")
 
 
-def test_mail_to_a_name_that_never_joined_is_kept_and_said(town: Place) -> None:
-    sent = town.ok("send", "@ver", "hi", "--from", "otto-cli")
+def test_mail_to_a_name_that_never_joined_is_kept_and_said(joined: Place) -> None:
+    sent = joined.ok("send", "@ver", "hi", "--from", "otto-cli")
     assert sent["deliveries"] == [
         {"recipient": "@ver", "known": False, "reach": "unknown", "state": "accepted"}
     ]
     (notice,) = sent["notices"]
     _has(notice, "code message did_you_mean")
     assert (notice["code"], notice["did_you_mean"]) == ("UNKNOWN_RECIPIENT", ["@vera"])
-    town.join("ver")
-    assert town.ok("inbox", "--from", "ver")["messages"][0]["id"] == sent["message"]["id"]
+    joined.join("ver")
+    assert joined.ok("inbox", "--from", "ver")["messages"][0]["id"] == sent["message"]["id"]
 
 
-def test_an_inbox_shows_whole_messages_until_they_are_acknowledged(town: Place) -> None:
-    sent = [town.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
-    inbox = town.ok("inbox", "--from", "vera")
+def test_an_inbox_shows_whole_messages_until_they_are_acknowledged(joined: Place) -> None:
+    sent = [joined.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
+    inbox = joined.ok("inbox", "--from", "vera")
     _has(inbox, "messages open unread")
     assert (inbox["open"], inbox["unread"]) == (3, 3)
     for message, text, listed in zip(sent, "abc", inbox["messages"], strict=True):
         _has(listed, MESSAGE + " payload")
         assert listed == message | {"payload": {"text": text}}
-    page = town.ok("inbox", "--limit", "2", "--from", "vera")
+    page = joined.ok("inbox", "--limit", "2", "--from", "vera")
     assert page["next"] == sent[1]["seq"]
-    rest = town.ok("inbox", "--after", str(page["next"]), "--from", "vera")
+    rest = joined.ok("inbox", "--after", str(page["next"]), "--from", "vera")
     assert [m["id"] for m in rest["messages"]] == [sent[2]["id"]]
     assert "next" not in rest
-    town.ok("read", sent[0]["id"], "--from", "vera")
-    assert town.ok("inbox", "--from", "vera").items() >= {"open": 3, "unread": 2}.items()
-    assert town.ok("ack", sent[0]["id"], "--from", "vera") == {"acked": [sent[0]["id"]]}
-    assert town.ok("inbox", "--from", "vera").items() >= {"open": 2, "unread": 2}.items()
-    every = town.ok("inbox", "--all", "--from", "vera")["messages"]
+    joined.ok("read", sent[0]["id"], "--from", "vera")
+    assert joined.ok("inbox", "--from", "vera").items() >= {"open": 3, "unread": 2}.items()
+    assert joined.ok("ack", sent[0]["id"], "--from", "vera") == {"acked": [sent[0]["id"]]}
+    assert joined.ok("inbox", "--from", "vera").items() >= {"open": 2, "unread": 2}.items()
+    every = joined.ok("inbox", "--all", "--from", "vera")["messages"]
     assert [m["id"] for m in every] == [m["id"] for m in sent]
-    mine = town.ok("inbox", "--sent", "--from", "otto-cli")["messages"]
+    mine = joined.ok("inbox", "--sent", "--from", "otto-cli")["messages"]
     assert [m["deliveries"][0]["state"] for m in mine] == ["acked", "shown", "shown"]
 
 
-def test_an_inbox_waits_for_mail(town: Place) -> None:
-    with town.start("inbox", "--wait", "50s", "--from", "vera", "--json") as waiter:
-        until(lambda: _reach(town, "@vera") == "wakes")
-        sent = town.ok("send", "@vera", "now", "--from", "otto-cli")
+def test_an_inbox_waits_for_mail(joined: Place) -> None:
+    with joined.start("inbox", "--wait", "50s", "--from", "vera", "--json") as waiter:
+        until(lambda: _reach(joined, "@vera") == "wakes")
+        sent = joined.ok("send", "@vera", "now", "--from", "otto-cli")
         assert sent["deliveries"][0]["reach"] == "wakes"
         out, _ = waiter.communicate(timeout=LIMIT_S)
     assert [m["id"] for m in json.loads(out)["messages"]] == [sent["message"]["id"]]
-    empty = town.ok("inbox", "--wait", "1s", "--from", "otto-cli")
+    empty = joined.ok("inbox", "--wait", "1s", "--from", "otto-cli")
     assert empty == {"messages": [], "open": 0, "unread": 0}
 
 
@@ -680,24 +681,24 @@ def _reach(place: Place, address: str) -> str:
     return next(str(agent["reach"]) for agent in agents if agent["address"] == address)
 
 
-def test_the_first_surface_that_reads_takes_the_mail_of_an_agent(town: Place) -> None:
-    town.join("otto", "desktop")
-    id = town.ok("send", "@otto", "for any of you", "--from", "vera")["message"]["id"]
+def test_the_first_surface_that_reads_takes_the_mail_of_an_agent(joined: Place) -> None:
+    joined.join("otto", "desktop")
+    id = joined.ok("send", "@otto", "for any of you", "--from", "vera")["message"]["id"]
     for surface in ("otto-cli", "otto-desktop"):
-        (seen,) = town.ok("inbox", "--from", surface)["messages"]
+        (seen,) = joined.ok("inbox", "--from", surface)["messages"]
         assert "taken_by" not in seen
-    assert "taken_by" not in town.ok("read", id, "--from", "otto-cli")
-    (seen,) = town.ok("inbox", "--from", "otto-desktop")["messages"]
+    assert "taken_by" not in joined.ok("read", id, "--from", "otto-cli")
+    (seen,) = joined.ok("inbox", "--from", "otto-desktop")["messages"]
     assert seen["taken_by"] == "@otto-cli"
-    assert town.ok("read", id, "--from", "otto-desktop")["taken_by"] == "@otto-cli"
+    assert joined.ok("read", id, "--from", "otto-desktop")["taken_by"] == "@otto-cli"
 
 
-def test_receipts_tell_every_step(town: Place) -> None:
-    id = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
-    town.ok("inbox", "--from", "vera")
-    town.ok("read", id, "--from", "vera")
-    town.ok("ack", id, "--decline", "--note", "no time", "--from", "vera")
-    receipts = town.ok("receipts", id, "--from", "otto-cli")
+def test_receipts_tell_every_step(joined: Place) -> None:
+    id = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
+    joined.ok("inbox", "--from", "vera")
+    joined.ok("read", id, "--from", "vera")
+    joined.ok("ack", id, "--decline", "--note", "no time", "--from", "vera")
+    receipts = joined.ok("receipts", id, "--from", "otto-cli")
     _has(receipts, "id deliveries")
     (delivery,) = receipts["deliveries"]
     _has(delivery, "recipient state history")
@@ -711,30 +712,30 @@ def test_receipts_tell_every_step(town: Place) -> None:
     assert delivery["history"][-1]["note"] == "no time"
 
 
-def test_a_part_says_that_it_is_one(town: Place) -> None:
-    id = town.ok("send", "@vera", "a" * 100_000, "--from", "otto-cli")["message"]["id"]
-    (listed,) = town.ok("inbox", "--from", "vera")["messages"]
+def test_a_part_says_that_it_is_one(joined: Place) -> None:
+    id = joined.ok("send", "@vera", "a" * 100_000, "--from", "otto-cli")["message"]["id"]
+    (listed,) = joined.ok("inbox", "--from", "vera")["messages"]
     _has(listed, MESSAGE + " payload part shown next_offset")
     assert listed["part"] is True
     assert listed["shown"] == listed["next_offset"] == len(listed["payload"]["text"])
     assert listed["size"] == 100_000
-    first = town.ok("read", id, "--range", "0-9", "--from", "vera")
+    first = joined.ok("read", id, "--range", "0-9", "--from", "vera")
     assert (first["payload"]["text"], first["shown"], first["next_offset"]) == ("a" * 10, 10, 10)
-    last = town.ok("read", id, "--range", "99990-200000", "--from", "vera")
+    last = joined.ok("read", id, "--range", "99990-200000", "--from", "vera")
     assert (last["shown"], "next_offset" in last) == (10, False)
-    whole = town.ok("read", id, "--from", "vera")
+    whole = joined.ok("read", id, "--from", "vera")
     assert (len(whole["payload"]["text"]), "part" in whole) == (100_000, False)
 
 
-def test_a_command_is_listed_whole_or_not_at_all(town: Place) -> None:
+def test_a_command_is_listed_whole_or_not_at_all(joined: Place) -> None:
     payload = json.dumps({"command": "x" * 4096, "why": "w"})
     words = ("send", "@vera", "--type", "command", "--payload", payload, "--from", "otto-cli")
-    town.ok(*words)
-    (listed,) = town.ok("inbox", "--from", "vera")["messages"]
+    joined.ok(*words)
+    (listed,) = joined.ok("inbox", "--from", "vera")["messages"]
     assert len(listed["payload"]["command"]) == 4096
 
 
-def test_text_fills_the_main_member_of_each_type(town: Place) -> None:
+def test_text_fills_the_main_member_of_each_type(joined: Place) -> None:
     for type, more, payload in (
         ("send", [], {"text": "t"}),
         ("ask", [], {"question": "t"}),
@@ -744,31 +745,31 @@ def test_text_fills_the_main_member_of_each_type(town: Place) -> None:
         ("blocker", [], {"what": "t", "severity": "stop"}),
     ):
         words = ["send", "@vera", "t", "--type", type, *more, "--from", "otto-cli"]
-        id = town.ok(*words)["message"]["id"]
-        assert town.ok("read", id, "--from", "vera")["payload"] == payload
+        id = joined.ok(*words)["message"]["id"]
+        assert joined.ok("read", id, "--from", "vera")["payload"] == payload
 
 
 @pytest.mark.parametrize(
     "type",
     ["evidence", "gate_verdict", "task_created", "task_claimed", "task_completed", "agent_joined"],
 )
-def test_types_that_belong_to_verbs_cannot_be_sent(type: str, town: Place) -> None:
-    before = town.entries()
-    wrong = town.no("USE_VERB", "send", "@vera", "hi", "--type", type, "--from", "otto-cli")
+def test_types_that_belong_to_verbs_cannot_be_sent(type: str, joined: Place) -> None:
+    before = joined.entries()
+    wrong = joined.no("USE_VERB", "send", "@vera", "hi", "--type", type, "--from", "otto-cli")
     assert wrong["use"].startswith("interlock ")
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
-def test_ask_gets_its_answer(town: Place) -> None:
+def test_ask_gets_its_answer(joined: Place) -> None:
     words = ("ask", "@vera", "ready?", "--option", "yes", "--wait", "50s", "--from", "otto-cli")
-    with town.start(*words, "--json") as asker:
-        open_mail = until(lambda: town.ok("inbox", "--from", "vera")["messages"])
+    with joined.start(*words, "--json") as asker:
+        open_mail = until(lambda: joined.ok("inbox", "--from", "vera")["messages"])
         assert open_mail[0]["payload"] == {
             "question": "ready?",
             "options": ["yes"],
             "timeout_s": 50,
         }
-        sent = town.ok("answer", open_mail[0]["id"], "yes", "--from", "vera")
+        sent = joined.ok("answer", open_mail[0]["id"], "yes", "--from", "vera")
         out, _ = asker.communicate(timeout=LIMIT_S)
     answer = json.loads(out)
     check_answer(answer)
@@ -778,10 +779,10 @@ def test_ask_gets_its_answer(town: Place) -> None:
     assert answer["answer"]["id"] == sent["message"]["id"]
 
 
-def test_a_late_answer_arrives_in_the_inbox(town: Place) -> None:
-    late = town.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
-    town.ok("answer", late["id"], "yes", "--from", "vera")
-    (message,) = town.ok("inbox", "--from", "otto-cli")["messages"]
+def test_a_late_answer_arrives_in_the_inbox(joined: Place) -> None:
+    late = joined.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
+    joined.ok("answer", late["id"], "yes", "--from", "vera")
+    (message,) = joined.ok("inbox", "--from", "otto-cli")["messages"]
     assert message["payload"] == {"text": "yes", "ask": late["id"]}
 
 
@@ -802,32 +803,32 @@ def test_join_and_whoami_answer_as_promised(place: Place) -> None:
     assert "session" not in place.ok("whoami", "--from", "otto-cli")
 
 
-def test_agents_are_listed_as_promised(town: Place) -> None:
-    town.ok("whoami", "--from", "vera")
-    otto, vera = town.ok("agents")["agents"]
+def test_agents_are_listed_as_promised(joined: Place) -> None:
+    joined.ok("whoami", "--from", "vera")
+    otto, vera = joined.ok("agents")["agents"]
     _has(otto, "address agent surface kind reach")
     assert (otto["address"], otto["kind"], otto["reach"]) == ("@otto-cli", "agent", "unknown")
     _has(vera, "address agent kind reach last_seen")
     assert (vera["address"], vera["kind"], vera["reach"]) == ("@vera", "human", "waits")
 
 
-def test_verify_answers_as_promised(town: Place) -> None:
-    answer = town.ok("audit", "verify")
+def test_verify_answers_as_promised(joined: Place) -> None:
+    answer = joined.ok("audit", "verify")
     _has(answer, "ok entries root", "checkpoints")
-    assert (answer["ok"], answer["entries"]) == (True, town.entries())
+    assert (answer["ok"], answer["entries"]) == (True, joined.entries())
     assert re.fullmatch(r"[0-9a-f]{64}", answer["root"])
 
 
-def test_a_proof_and_an_export_are_checked_without_the_workspace(town: Place) -> None:
-    export = str(town.cwd / "log.jsonl")
-    town.ok("audit", "export", export)
-    verifier = town.ok("audit", "checkpoint")["verifier"]
-    proof = town.cwd / "proof.json"
-    proof.write_text(json.dumps(town.ok("audit", "prove", "2")))
-    elsewhere = town.root / "elsewhere"
+def test_a_proof_and_an_export_are_checked_without_the_workspace(joined: Place) -> None:
+    export = str(joined.cwd / "log.jsonl")
+    joined.ok("audit", "export", export)
+    verifier = joined.ok("audit", "checkpoint")["verifier"]
+    proof = joined.cwd / "proof.json"
+    proof.write_text(json.dumps(joined.ok("audit", "prove", "2")))
+    elsewhere = joined.root / "elsewhere"
     words = ("--workspace", str(elsewhere), "audit")
-    assert town.ok(*words, "check-proof", str(proof), "--verifier", verifier)["ok"] is True
-    assert town.ok(*words, "verify", export)["entries"] == town.entries()
+    assert joined.ok(*words, "check-proof", str(proof), "--verifier", verifier)["ok"] is True
+    assert joined.ok(*words, "verify", export)["entries"] == joined.entries()
     assert not elsewhere.exists()
 
 
@@ -845,29 +846,29 @@ def test_schema_prints_the_published_files(place: Place) -> None:
 # --- watching
 
 
-def test_watch_prints_json_lines_and_is_woken(town: Place) -> None:
-    town.ok("send", "@vera", "before", "--from", "otto-cli")
-    with town.start("watch", "--from", "vera", "--json") as watcher:
+def test_watch_prints_json_lines_and_is_woken(joined: Place) -> None:
+    joined.ok("send", "@vera", "before", "--from", "otto-cli")
+    with joined.start("watch", "--from", "vera", "--json") as watcher:
         try:
-            until(lambda: _reach(town, "@vera") == "wakes")
+            until(lambda: _reach(joined, "@vera") == "wakes")
             printed = lines(watcher)
             for text in ("one", "two\nlines"):
-                id = town.ok("send", "@vera", text, "--from", "otto-cli")["message"]["id"]
+                id = joined.ok("send", "@vera", text, "--from", "otto-cli")["message"]["id"]
                 message = json.loads(next(printed))
                 check_answer(message)
                 _has(message, MESSAGE + " payload")
                 assert (message["id"], message["payload"]["text"]) == (id, text)
         finally:
             watcher.kill()
-    until(lambda: _reach(town, "@vera") != "wakes")
-    steps = town.ok("receipts", id, "--from", "otto-cli")["deliveries"][0]["history"]
+    until(lambda: _reach(joined, "@vera") != "wakes")
+    steps = joined.ok("receipts", id, "--from", "otto-cli")["deliveries"][0]["history"]
     assert steps[-1].items() >= {"state": "shown", "by": "@vera", "adapter": "watch"}.items()
 
 
-def test_watch_begins_after_a_position(town: Place) -> None:
-    sent = [town.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
+def test_watch_begins_after_a_position(joined: Place) -> None:
+    sent = [joined.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
     after = str(sent[0]["seq"])
-    with town.start("watch", "--after", after, "--from", "vera", "--json") as watcher:
+    with joined.start("watch", "--after", after, "--from", "vera", "--json") as watcher:
         try:
             printed = lines(watcher)
             found = [json.loads(next(printed))["id"] for _ in range(2)]
@@ -876,10 +877,10 @@ def test_watch_begins_after_a_position(town: Place) -> None:
     assert found == [message["id"] for message in sent[1:]]
 
 
-def test_watch_prints_text_for_people(town: Place) -> None:
-    with town.start("watch", "--after", "0", "--from", "vera") as watcher:
+def test_watch_prints_text_for_people(joined: Place) -> None:
+    with joined.start("watch", "--after", "0", "--from", "vera") as watcher:
         try:
-            town.ok("send", "@vera", "line one\nline two", "--from", "otto-cli")
+            joined.ok("send", "@vera", "line one\nline two", "--from", "otto-cli")
             printed = lines(watcher)
             head, *body = [next(printed) for _ in range(3)]
         finally:

@@ -94,31 +94,31 @@ def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) 
         served.signal(signal.SIGCONT)
 
 
-def test_a_log_with_two_names_is_found(town: Place) -> None:
-    other = town.root / "other.db"
-    os.link(town.workspace / "log.db", other)
-    found = only_finding(town, "one-server")
-    assert found["do"] == f"find / -xdev -samefile {town.workspace / 'log.db'}"
+def test_a_log_with_two_names_is_found(joined: Place) -> None:
+    other = joined.root / "other.db"
+    os.link(joined.workspace / "log.db", other)
+    found = only_finding(joined, "one-server")
+    assert found["do"] == f"find / -xdev -samefile {joined.workspace / 'log.db'}"
     assert "in another directory" in found["message"]
     other.unlink()
-    assert findings(town) == []
+    assert findings(joined) == []
 
 
-def test_a_log_with_two_names_in_one_directory_is_found(town: Place) -> None:
-    other = town.workspace / "log copy.db"
-    os.link(town.workspace / "log.db", other)
-    found = only_finding(town, "one-server")
+def test_a_log_with_two_names_in_one_directory_is_found(joined: Place) -> None:
+    other = joined.workspace / "log copy.db"
+    os.link(joined.workspace / "log.db", other)
+    found = only_finding(joined, "one-server")
     assert "another name beside it, log copy.db" in found["message"]
-    run_advice(town, found)
+    run_advice(joined, found)
     assert not other.exists()
-    assert findings(town) == []
+    assert findings(joined) == []
 
 
 @pytest.mark.embedded("the file of a node is a copy")
 def test_a_file_that_does_not_wait_for_the_disk_is_found(
-    town: Place, monkeypatch: pytest.MonkeyPatch
+    joined: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with node_in_the_past(town, 0) as node:
+    with node_in_the_past(joined, 0) as node:
         assert examine(node)["ok"]
         monkeypatch.setattr(node.file, "_synchronous", "OFF")
         node.file.let_go()
@@ -130,11 +130,11 @@ def test_a_file_that_does_not_wait_for_the_disk_is_found(
     assert found["do"] == "interlock down && interlock up --detach"
 
 
-def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:
-    assert findings(town) == []
-    with node_in_the_past(town, -HOUR) as node:
+def test_a_log_that_is_ahead_of_the_clock_is_found(joined: Place) -> None:
+    assert findings(joined) == []
+    with node_in_the_past(joined, -HOUR) as node:
         node.call(OWNER, Join("bert"))
-    found = only_finding(town, "clock-level")
+    found = only_finding(joined, "clock-level")
     assert "s ahead of the" in found["message"]
     assert "clock" in found["do"] or "ntp" in found["do"] or "networktime" in found["do"]
 
@@ -142,194 +142,196 @@ def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:
 # --- credentials
 
 
-def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(town: Place) -> None:
-    made = town.ok("token", "mint", "--sender", "vera", "--scope", "admin", "--keep")
-    town.ok("token", "revoke", made["id"])
-    found = only_finding(town, "credentials-good")
+def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(joined: Place) -> None:
+    made = joined.ok("token", "mint", "--sender", "vera", "--scope", "admin", "--keep")
+    joined.ok("token", "revoke", made["id"])
+    found = only_finding(joined, "credentials-good")
     assert "of @vera that is kept here was revoked" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
-    assert "admin" in town.ok("whoami", "--from", "vera")["scopes"]
+    run_advice(joined, found)
+    assert findings(joined) == []
+    assert "admin" in joined.ok("whoami", "--from", "vera")["scopes"]
 
 
-def test_a_credential_that_has_expired_is_found(town: Place) -> None:
-    made = town.ok("token", "mint", "--sender", "vera", "--ttl", "1s", "--keep")
-    (found,) = until(lambda: findings(town))
+def test_a_credential_that_has_expired_is_found(joined: Place) -> None:
+    made = joined.ok("token", "mint", "--sender", "vera", "--ttl", "1s", "--keep")
+    (found,) = until(lambda: findings(joined))
     assert found["check"] == "credentials-good"
     assert found["do"] == f"interlock token rotate {made['id']}"
 
 
 @pytest.mark.parametrize("token", [compose(bytes(SECRET_BYTES)), "ilk_cut-off"])
-def test_a_credential_that_opens_nothing_here_is_found(town: Place, token: str) -> None:
-    kept = town.workspace / "credentials" / "vera.json"
+def test_a_credential_that_opens_nothing_here_is_found(joined: Place, token: str) -> None:
+    kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert "of no token that this workspace knows" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
 @pytest.mark.parametrize(
     "text",
     ["garbage", "[]", '{"sender": "vera"}', '{"sender": "vera", "token": 7}', "\udcff"],
 )
-def test_a_file_that_is_no_credential_is_made_anew(town: Place, text: str) -> None:
-    kept = town.workspace / "credentials" / "vera.json"
+def test_a_file_that_is_no_credential_is_made_anew(joined: Place, text: str) -> None:
+    kept = joined.workspace / "credentials" / "vera.json"
     kept.write_bytes(text.encode("utf-8", "surrogateescape"))
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert found["message"] == f"{kept} cannot be read as a credential."
-    run_advice(town, found)
-    assert findings(town) == []
-    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
+    run_advice(joined, found)
+    assert findings(joined) == []
+    assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
 
 
-def test_a_credential_in_anothers_file_is_found(town: Place) -> None:
-    credentials = town.workspace / "credentials"
+def test_a_credential_in_anothers_file_is_found(joined: Place) -> None:
+    credentials = joined.workspace / "credentials"
     shutil.copy(credentials / "otto-cli.json", credentials / "vera.json")
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert "vera.json holds a credential of @otto-cli" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
     shutil.copy(credentials / "otto-cli.json", credentials / "old copy.json")
-    found = only_finding(town, "credentials-good")
-    run_advice(town, found)
+    found = only_finding(joined, "credentials-good")
+    run_advice(joined, found)
     assert not (credentials / "old copy.json").exists()
-    assert findings(town) == []
+    assert findings(joined) == []
 
 
-def test_a_token_under_anothers_name_is_found(town: Place) -> None:
-    token = town.ok("token", "mint", "--sender", "otto-cli")["token"]
-    kept = town.workspace / "credentials" / "vera.json"
+def test_a_token_under_anothers_name_is_found(joined: Place) -> None:
+    token = joined.ok("token", "mint", "--sender", "otto-cli")["token"]
+    kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert "of @vera that is kept here is a token of @otto-cli" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_credential_that_others_may_read_is_found(town: Place) -> None:
-    kept = town.workspace / "credentials" / "vera.json"
+def test_a_credential_that_others_may_read_is_found(joined: Place) -> None:
+    kept = joined.workspace / "credentials" / "vera.json"
     kept.chmod(0o644)
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert found["message"] == f"Others on this machine may read or write {kept}."
     assert found["do"] == f"chmod 600 {kept}"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_credential_of_somebody_who_never_joined_is_found(town: Place) -> None:
-    kept = town.workspace / "credentials" / "ghost.json"
+def test_a_credential_of_somebody_who_never_joined_is_found(joined: Place) -> None:
+    kept = joined.workspace / "credentials" / "ghost.json"
     kept.write_text(json.dumps({"sender": "ghost", "token": compose(bytes(SECRET_BYTES))}))
     kept.chmod(0o600)
-    found = only_finding(town, "credentials-good")
+    found = only_finding(joined, "credentials-good")
     assert "of @ghost that is kept here is of nobody who has joined" in found["message"]
     assert found["do"] == f"rm {kept} && interlock join ghost"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_elsewhere_the_owner_is_asked_for_another_credential(town: Place, servers: Servers) -> None:
-    otto = town.ok("token", "mint", "--sender", "otto-cli")["token"]
-    with ForkedServer(town, servers) as served:
+def test_elsewhere_the_owner_is_asked_for_another_credential(
+    joined: Place, servers: Servers
+) -> None:
+    otto = joined.ok("token", "mint", "--sender", "otto-cli")["token"]
+    with ForkedServer(joined, servers) as served:
         there = {"INTERLOCK_WORKSPACE": served.url, "INTERLOCK_SESSION": None}
-        home = Path(workspace.link(served.url, town.environ).home)
+        home = Path(workspace.link(served.url, joined.environ).home)
         (home / "credentials").mkdir(parents=True)
         for name, sender in (("vera", "vera"), ("ghost", "ghost"), ("otto-cli", "otto-cli")):
             kept = home / "credentials" / f"{name}.json"
             token = compose(bytes(SECRET_BYTES))
             kept.write_text(json.dumps({"sender": sender, "token": token}))
             kept.chmod(0o600)
-        found = findings(town, **there, INTERLOCK_TOKEN=otto)
+        found = findings(joined, **there, INTERLOCK_TOKEN=otto)
         asked = "Ask the owner of the workspace to type there: interlock invite "
         assert [each["do"] for each in found] == [
             asked + whom for whom in ("ghost", "otto --surface cli", "vera")
         ]
         for each in found:
             words = shlex.split(each["do"].partition("interlock ")[2])
-            invited = town.ok(*words)
+            invited = joined.ok(*words)
             link = served.url + invited["path"]
-            town.ok("join", link)
-            assert each not in findings(town, **there, INTERLOCK_TOKEN=otto)
-        assert findings(town, **there, INTERLOCK_TOKEN=otto) == []
+            joined.ok("join", link)
+            assert each not in findings(joined, **there, INTERLOCK_TOKEN=otto)
+        assert findings(joined, **there, INTERLOCK_TOKEN=otto) == []
 
 
 # --- hooks and waking
 
 
-def test_the_trouble_of_hooks_is_told_for_a_day(town: Place) -> None:
+def test_the_trouble_of_hooks_is_told_for_a_day(joined: Place) -> None:
     for _ in range(2):
-        town.run("hook", "claude-code", "SessionStart", stdin=b"no JSON")
-    found = only_finding(town, "hooks-working")
+        joined.run("hook", "claude-code", "SessionStart", stdin=b"no JSON")
+    found = only_finding(joined, "hooks-working")
     assert "(2 times): claude-code SessionStart: " in found["message"]
-    run_advice(town, found)
-    log = town.workspace / HOOKS_LOG
+    run_advice(joined, found)
+    log = joined.workspace / HOOKS_LOG
     for age_s, count in ((86_000, 1), (87_000, 0)):
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - age_s))
         log.write_text(f"{at} claude-code SessionStart: old\n")
-        assert len(findings(town)) == count
+        assert len(findings(joined)) == count
 
 
-def test_hooks_that_found_no_workspace_are_told_of_too(town: Place) -> None:
-    nowhere = {"INTERLOCK_WORKSPACE": str(town.root / "nowhere")}
-    town.run("hook", "claude-code", "SessionStart", stdin=b"no JSON", **nowhere)
-    assert str(town.home) in only_finding(town, "hooks-working")["do"]
+def test_hooks_that_found_no_workspace_are_told_of_too(joined: Place) -> None:
+    nowhere = {"INTERLOCK_WORKSPACE": str(joined.root / "nowhere")}
+    joined.run("hook", "claude-code", "SessionStart", stdin=b"no JSON", **nowhere)
+    assert str(joined.home) in only_finding(joined, "hooks-working")["do"]
 
 
-def test_a_log_of_hooks_that_cannot_be_read_is_a_finding(town: Place) -> None:
-    (town.workspace / HOOKS_LOG).mkdir()
-    found = only_finding(town, "hooks-working")
+def test_a_log_of_hooks_that_cannot_be_read_is_a_finding(joined: Place) -> None:
+    (joined.workspace / HOOKS_LOG).mkdir()
+    found = only_finding(joined, "hooks-working")
     assert found["message"].startswith("This could not be looked at: ")
 
 
-def test_rules_that_others_may_write_are_found(town: Place) -> None:
-    rules = town.workspace / "wake.toml"
+def test_rules_that_others_may_write_are_found(joined: Place) -> None:
+    rules = joined.workspace / "wake.toml"
     rules.write_text("tmux = true\n")
     rules.chmod(0o666)
-    found = only_finding(town, "wake-rules-followed")
+    found = only_finding(joined, "wake-rules-followed")
     assert found["do"] == f"chmod go-w {rules}"
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_rules_that_are_not_understood_are_found(town: Place) -> None:
-    rules = town.workspace / "wake.toml"
+def test_rules_that_are_not_understood_are_found(joined: Place) -> None:
+    rules = joined.workspace / "wake.toml"
     rules.write_text("tmuks = true\n")
     rules.chmod(0o600)
-    found = only_finding(town, "wake-rules-followed")
+    found = only_finding(joined, "wake-rules-followed")
     assert "tmuks in wake.toml" in found["message"]
     assert found["do"] == f'"${{EDITOR:-vi}}" {rules}'
     rules.write_text("tmux = true\n")
-    assert findings(town) == []
+    assert findings(joined) == []
 
 
 # --- clients
 
 
 @pytest.fixture(params=["claude-code", "codex", "gemini", "cursor"])
-def client(request: pytest.FixtureRequest, town: Place) -> str:
+def client(request: pytest.FixtureRequest, joined: Place) -> str:
     """A client that is set up here, and found to be so."""
     name = str(request.param)
-    town.ok("setup", name, "--from", "otto-cli")
-    assert findings(town) == []
+    joined.ok("setup", name, "--from", "otto-cli")
+    assert findings(joined) == []
     return name
 
 
-def test_a_client_whose_credential_is_gone_is_found(town: Place, client: str) -> None:
-    (town.workspace / "credentials" / "otto-cli.json").unlink()
-    found = only_finding(town, "clients-configured")
+def test_a_client_whose_credential_is_gone_is_found(joined: Place, client: str) -> None:
+    (joined.workspace / "credentials" / "otto-cli.json").unlink()
+    found = only_finding(joined, "clients-configured")
     assert "no credential is kept here" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_client_whose_entries_were_changed_is_found(town: Place, client: str) -> None:
-    changed = [path for path in _configuration(town) if _renamed(path)]
+def test_a_client_whose_entries_were_changed_is_found(joined: Place, client: str) -> None:
+    changed = [path for path in _configuration(joined) if _renamed(path)]
     assert changed
-    found = only_finding(town, "clients-configured")
+    found = only_finding(joined, "clients-configured")
     assert "is not what setup would write now" in found["message"]
-    assert found["do"] == f"cd {town.cwd} && interlock setup {client} --from otto-cli"
-    run_advice(town, found)
-    assert findings(town) == []
+    assert found["do"] == f"cd {joined.cwd} && interlock setup {client} --from otto-cli"
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
 def _configuration(place: Place) -> list[Path]:
@@ -347,30 +349,30 @@ def _renamed(path: Path) -> bool:
     return "otto-cli" in before
 
 
-def test_a_client_that_calls_what_is_gone_is_found(town: Place) -> None:
-    town.ok("setup", "claude-code", "--from", "otto-cli")
-    servers = town.cwd / ".mcp.json"
+def test_a_client_that_calls_what_is_gone_is_found(joined: Place) -> None:
+    joined.ok("setup", "claude-code", "--from", "otto-cli")
+    servers = joined.cwd / ".mcp.json"
     said = json.loads(servers.read_text())
-    said["mcpServers"]["interlock"]["command"] = str(town.root / "gone" / "interlock")
+    said["mcpServers"]["interlock"]["command"] = str(joined.root / "gone" / "interlock")
     servers.write_text(json.dumps(said))
-    found = only_finding(town, "clients-configured")
+    found = only_finding(joined, "clients-configured")
     assert "what its configuration calls is gone" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
-def test_a_client_whose_settings_are_no_json_is_mended_by_hand(town: Place) -> None:
-    town.ok("setup", "claude-code", "--from", "otto-cli")
-    settings = town.cwd / ".claude" / "settings.local.json"
+def test_a_client_whose_settings_are_no_json_is_mended_by_hand(joined: Place) -> None:
+    joined.ok("setup", "claude-code", "--from", "otto-cli")
+    settings = joined.cwd / ".claude" / "settings.local.json"
     before = settings.read_text()
     settings.write_text("not json")
-    found = only_finding(town, "clients-configured")
+    found = only_finding(joined, "clients-configured")
     assert str(settings) in found["message"]
     assert found["do"] == f'"${{EDITOR:-vi}}" {settings}'
-    good = town.root / "good.json"
+    good = joined.root / "good.json"
     good.write_text(before)
-    run_advice(town.but(EDITOR=_editor(town, good)), found)
-    assert findings(town) == []
+    run_advice(joined.but(EDITOR=_editor(joined, good)), found)
+    assert findings(joined) == []
 
 
 def _editor(place: Place, good: Path) -> str:
@@ -381,25 +383,25 @@ def _editor(place: Place, good: Path) -> str:
     return str(script)
 
 
-def test_a_client_of_a_sender_that_never_joined_is_found(town: Place) -> None:
+def test_a_client_of_a_sender_that_never_joined_is_found(joined: Place) -> None:
     """The workspace was made anew, and what was set up for the old one is still there."""
-    town.ok("setup", "claude-code", "--from", "otto-cli")
-    town.workspace.rename(town.root / "old")
-    town.ok("init")
-    shutil.copytree(town.root / "old" / "setup", town.workspace / "setup")
-    found = only_finding(town, "clients-configured")
+    joined.ok("setup", "claude-code", "--from", "otto-cli")
+    joined.workspace.rename(joined.root / "old")
+    joined.ok("init")
+    shutil.copytree(joined.root / "old" / "setup", joined.workspace / "setup")
+    found = only_finding(joined, "clients-configured")
     assert "as whom nobody has joined this workspace" in found["message"]
-    run_advice(town, found)
-    assert findings(town) == []
+    run_advice(joined, found)
+    assert findings(joined) == []
 
 
 @pytest.mark.parametrize("how", [("--user",), ("--plugin", "plugin")])
 def test_what_was_set_up_for_the_user_or_as_a_plugin_is_looked_at(
-    town: Place, how: tuple[str, ...]
+    joined: Place, how: tuple[str, ...]
 ) -> None:
-    town.ok("setup", "claude-code", "--from", "otto-cli", *how)
-    assert findings(town) == []
-    for path in _configuration(town):
+    joined.ok("setup", "claude-code", "--from", "otto-cli", *how)
+    assert findings(joined) == []
+    for path in _configuration(joined):
         _renamed(path)
-    found = only_finding(town, "clients-configured")
+    found = only_finding(joined, "clients-configured")
     assert how[0] in found["do"]

@@ -177,9 +177,9 @@ def test_a_url_is_a_server_and_never_a_directory(place: Place) -> None:
 # --- Who acts
 
 
-def test_the_token_says_who_acts(town: Place) -> None:
-    mine = town.join("rita")
-    assert town.ok("whoami", INTERLOCK_TOKEN=mine)["sender"] == "rita"
+def test_the_token_says_who_acts(joined: Place) -> None:
+    mine = joined.join("rita")
+    assert joined.ok("whoami", INTERLOCK_TOKEN=mine)["sender"] == "rita"
 
 
 def test_the_token_comes_before_the_only_credential(place: Place) -> None:
@@ -190,9 +190,9 @@ def test_the_token_comes_before_the_only_credential(place: Place) -> None:
     assert place.ok("whoami", INTERLOCK_TOKEN=rita)["sender"] == "rita"
 
 
-def test_from_chooses_one_of_the_credentials_kept_here(town: Place) -> None:
+def test_from_chooses_one_of_the_credentials_kept_here(joined: Place) -> None:
     for named in ("otto-cli", "@otto-cli"):
-        assert town.ok("whoami", "--from", named)["sender"] == "otto-cli"
+        assert joined.ok("whoami", "--from", named)["sender"] == "otto-cli"
 
 
 def test_the_only_credential_is_taken_without_asking(place: Place) -> None:
@@ -200,13 +200,13 @@ def test_the_only_credential_is_taken_without_asking(place: Place) -> None:
     assert place.ok("whoami")["sender"] == "otto-cli"
 
 
-def test_several_credentials_and_no_word_is_no_identity_and_lists_them(town: Place) -> None:
-    before = town.entries()
-    wrong = town.no("NO_IDENTITY", "send", "@vera", "hi")
+def test_several_credentials_and_no_word_is_no_identity_and_lists_them(joined: Place) -> None:
+    before = joined.entries()
+    wrong = joined.no("NO_IDENTITY", "send", "@vera", "hi")
     assert wrong["senders"] == ["@otto-cli", "@vera"]
     assert "--from SENDER" in wrong["message"]
     assert "@otto-cli, @vera" in wrong["message"]
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
 def test_no_credential_at_all_is_no_identity_and_says_how_to_begin(place: Place) -> None:
@@ -214,13 +214,13 @@ def test_no_credential_at_all_is_no_identity_and_says_how_to_begin(place: Place)
     assert (wrong["senders"], "interlock join NAME" in wrong["message"]) == ([], True)
 
 
-def test_from_without_a_credential_here_says_what_exists_and_what_to_type(town: Place) -> None:
-    before = town.entries()
-    wrong = town.no("UNKNOWN_SENDER", "send", "@vera", "hi", "--from", "otto")
+def test_from_without_a_credential_here_says_what_exists_and_what_to_type(joined: Place) -> None:
+    before = joined.entries()
+    wrong = joined.no("UNKNOWN_SENDER", "send", "@vera", "hi", "--from", "otto")
     assert wrong["senders"] == ["@otto-cli", "@vera"]
     assert "@otto-cli, @vera" in wrong["message"]
     assert "interlock join NAME [--surface S]" in wrong["message"]
-    assert town.entries() == before
+    assert joined.entries() == before
 
 
 MISMATCHED = [
@@ -241,34 +241,34 @@ MISMATCHED = [
 
 @pytest.mark.parametrize("words", MISMATCHED)
 def test_a_from_that_is_not_the_token_is_a_mismatch_and_is_recorded(
-    words: str, town: Place
+    words: str, joined: Place
 ) -> None:
-    token = town.join("rita")
-    before = town.entries()
-    wrong = town.no("IDENTITY_MISMATCH", *words.split(), "--from", "vera", INTERLOCK_TOKEN=token)
+    token = joined.join("rita")
+    before = joined.entries()
+    wrong = joined.no("IDENTITY_MISMATCH", *words.split(), "--from", "vera", INTERLOCK_TOKEN=token)
     assert (wrong["sender"], wrong["claimed"]) == ("@rita", "vera")
-    assert town.entries() == before + 1
-    recorded = town.facts()[-1]
+    assert joined.entries() == before + 1
+    recorded = joined.facts()[-1]
     assert (recorded["kind"], recorded["sender"]) == ("request_refused", "@rita")
     assert recorded["outcome"]["code"] == "IDENTITY_MISMATCH"
-    assert recorded["token"] == town.ok("token", "list")["tokens"][-1]["id"]
+    assert recorded["token"] == joined.ok("token", "list")["tokens"][-1]["id"]
     assert set(recorded["outcome"]) == {"code", "digest"}
     assert "body" not in recorded
-    assert town.ok("review")["refusals"][0]["code"] == "IDENTITY_MISMATCH"
-    assert town.ok("inbox", "--from", "vera")["messages"] == []
+    assert joined.ok("review")["refusals"][0]["code"] == "IDENTITY_MISMATCH"
+    assert joined.ok("inbox", "--from", "vera")["messages"] == []
 
 
-def test_a_from_that_is_the_token_changes_nothing(town: Place) -> None:
-    token = town.join("rita")
+def test_a_from_that_is_the_token_changes_nothing(joined: Place) -> None:
+    token = joined.join("rita")
     for named in ("rita", "@rita"):
-        assert town.ok("whoami", "--from", named, INTERLOCK_TOKEN=token)["sender"] == "rita"
+        assert joined.ok("whoami", "--from", named, INTERLOCK_TOKEN=token)["sender"] == "rita"
 
 
-def test_a_mismatch_says_nothing_of_what_was_asked(town: Place) -> None:
-    token = town.join("rita")
+def test_a_mismatch_says_nothing_of_what_was_asked(joined: Place) -> None:
+    token = joined.join("rita")
     words = ("send", "@vera", "the-secret-text", "--from", "vera")
-    town.no("IDENTITY_MISMATCH", *words, INTERLOCK_TOKEN=token)
-    stored = town.query("SELECT header FROM log") + town.query("SELECT body FROM bodies")
+    joined.no("IDENTITY_MISMATCH", *words, INTERLOCK_TOKEN=token)
+    stored = joined.query("SELECT header FROM log") + joined.query("SELECT body FROM bodies")
     assert not any(b"the-secret-text" in value for (value,) in stored)
 
 
@@ -279,12 +279,12 @@ def test_a_surface_is_another_sender_than_its_agent(place: Place) -> None:
         place.no("IDENTITY_MISMATCH", "whoami", "--from", other, INTERLOCK_TOKEN=cli)
 
 
-def test_a_token_of_nobody_opens_nothing(town: Place) -> None:
+def test_a_token_of_nobody_opens_nothing(joined: Place) -> None:
     stranger = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    before = town.entries()
+    before = joined.entries()
     for words in ("whoami", "send @vera hi", "join rita", "status", "claim list"):
-        town.no("BAD_TOKEN", *words.split(), INTERLOCK_TOKEN=stranger)
-    assert town.entries() == before
+        joined.no("BAD_TOKEN", *words.split(), INTERLOCK_TOKEN=stranger)
+    assert joined.entries() == before
 
 
 # --- Owner
@@ -320,57 +320,57 @@ def _owner_words(place: Place, words: str) -> list[str]:
 
 @pytest.mark.parametrize("words", DONE_BY_OWNERS)
 def test_an_owners_command_needs_no_identity_where_the_file_is_at_hand(
-    words: str, town: Place
+    words: str, joined: Place
 ) -> None:
-    town.ok(*_owner_words(town, words))
+    joined.ok(*_owner_words(joined, words))
 
 
 @pytest.mark.parametrize("words", OWNERS)
-def test_an_owners_command_needs_admin_with_an_agents_token(words: str, town: Place) -> None:
-    token = town.join("rita")
-    typed = _owner_words(town, words)
-    before = town.facts()
-    wrong = town.no("MISSING_SCOPE", *typed, INTERLOCK_TOKEN=token)
+def test_an_owners_command_needs_admin_with_an_agents_token(words: str, joined: Place) -> None:
+    token = joined.join("rita")
+    typed = _owner_words(joined, words)
+    before = joined.facts()
+    wrong = joined.no("MISSING_SCOPE", *typed, INTERLOCK_TOKEN=token)
     assert wrong["scope"] == "admin"
-    assert [fact["kind"] for fact in town.facts()[len(before) :]] == ["request_refused"]
+    assert [fact["kind"] for fact in joined.facts()[len(before) :]] == ["request_refused"]
 
 
 @pytest.mark.parametrize("words", OWNERS)
 def test_an_owners_command_needs_admin_for_the_sender_that_from_names(
-    words: str, town: Place
+    words: str, joined: Place
 ) -> None:
-    town.no("MISSING_SCOPE", *_owner_words(town, words), "--from", "otto-cli")
+    joined.no("MISSING_SCOPE", *_owner_words(joined, words), "--from", "otto-cli")
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
-def test_even_its_own_tokens_are_the_owners_business(verb: str, town: Place) -> None:
-    token = town.join("rita")
-    town.no("MISSING_SCOPE", "token", verb, "--sender", "rita", INTERLOCK_TOKEN=token)
-    assert town.ok("whoami", INTERLOCK_TOKEN=token)["sender"] == "rita"
+def test_even_its_own_tokens_are_the_owners_business(verb: str, joined: Place) -> None:
+    token = joined.join("rita")
+    joined.no("MISSING_SCOPE", "token", verb, "--sender", "rita", INTERLOCK_TOKEN=token)
+    assert joined.ok("whoami", INTERLOCK_TOKEN=token)["sender"] == "rita"
 
 
 @pytest.mark.parametrize("words", DONE_BY_OWNERS)
-def test_an_admin_does_what_the_owner_does(words: str, town: Place) -> None:
-    admin = town.join("ada", None, "--scope", "admin")
-    town.ok(*_owner_words(town, words), INTERLOCK_TOKEN=admin)
+def test_an_admin_does_what_the_owner_does(words: str, joined: Place) -> None:
+    admin = joined.join("ada", None, "--scope", "admin")
+    joined.ok(*_owner_words(joined, words), INTERLOCK_TOKEN=admin)
 
 
 @pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
-def test_a_session_that_is_known_is_no_owner(words: str, town: Place) -> None:
+def test_a_session_that_is_known_is_no_owner(words: str, joined: Place) -> None:
     """A client may strip the token from its shell's environment; the session still says who."""
-    with Session(town, "otto-cli") as session:
-        town.no("MISSING_SCOPE", *words.split(), INTERLOCK_SESSION=session.id)
+    with Session(joined, "otto-cli") as session:
+        joined.no("MISSING_SCOPE", *words.split(), INTERLOCK_SESSION=session.id)
 
 
 @pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
-def test_a_session_that_has_ended_is_no_owner_either(words: str, town: Place) -> None:
+def test_a_session_that_has_ended_is_no_owner_either(words: str, joined: Place) -> None:
     """What a client left running must not become the owner when its session ends."""
-    with Session(town, "otto-cli") as session:
+    with Session(joined, "otto-cli") as session:
         pass
-    before = town.entries()
-    done = town.run(*words.split(), "--json", INTERLOCK_SESSION=session.id)
+    before = joined.entries()
+    done = joined.run(*words.split(), "--json", INTERLOCK_SESSION=session.id)
     assert done.status == 3, done
-    assert town.entries() - before <= 1
+    assert joined.entries() - before <= 1
 
 
 @pytest.mark.parametrize(
@@ -387,8 +387,8 @@ def test_a_session_that_has_ended_is_no_owner_either(words: str, town: Place) ->
         "schema",
     ],
 )
-def test_looking_needs_no_identity(words: str, town: Place) -> None:
-    town.ok(*words.split())
+def test_looking_needs_no_identity(words: str, joined: Place) -> None:
+    joined.ok(*words.split())
 
 
 @pytest.mark.parametrize("words", ["send @vera x", "inbox", "claim acquire --item B-1", "whoami"])
@@ -396,14 +396,14 @@ def test_the_owner_is_no_sender(words: str, place: Place) -> None:
     place.no("NO_IDENTITY", *words.split())
 
 
-def test_whoever_ends_what_others_wait_for_says_who_they_are(town: Place) -> None:
-    town.ok("task", "create", "--title", "Sort", "--id", "B-1", "--from", "otto-cli")
-    raised = town.ok("blocker", "raise", "B-1", "no disk", "--from", "vera")["blocker"]
+def test_whoever_ends_what_others_wait_for_says_who_they_are(joined: Place) -> None:
+    joined.ok("task", "create", "--title", "Sort", "--id", "B-1", "--from", "otto-cli")
+    raised = joined.ok("blocker", "raise", "B-1", "no disk", "--from", "vera")["blocker"]
     for words in (("blocker", "resolve", raised["id"]), ("task", "cancel", "B-1")):
-        assert town.no("NO_IDENTITY", *words)["senders"] == ["@otto-cli", "@vera"]
-        town.ok(*words, "--from", "vera")
-    assert [fact["sender"] for fact in town.facts("blocker_resolved")] == ["@vera"]
-    assert [fact["sender"] for fact in town.facts("task_ended")] == ["@vera"]
+        assert joined.no("NO_IDENTITY", *words)["senders"] == ["@otto-cli", "@vera"]
+        joined.ok(*words, "--from", "vera")
+    assert [fact["sender"] for fact in joined.facts("blocker_resolved")] == ["@vera"]
+    assert [fact["sender"] for fact in joined.facts("task_ended")] == ["@vera"]
 
 
 def test_nobody_can_be_called_as_the_owner_or_interlock_is(place: Place) -> None:
@@ -440,34 +440,34 @@ def test_a_token_has_mail_claim_and_work(place: Place) -> None:
     assert place.ok("whoami")["scopes"] == ["claim", "mail", "work"]
 
 
-def test_a_scope_that_is_missing_is_refused_and_recorded(town: Place) -> None:
-    reader = town.ok("token", "mint", "--sender", "vera", "--scope", "mail")["token"]
-    before = town.entries()
-    wrong = town.no("MISSING_SCOPE", "claim", "acquire", "--item", "B-1", INTERLOCK_TOKEN=reader)
+def test_a_scope_that_is_missing_is_refused_and_recorded(joined: Place) -> None:
+    reader = joined.ok("token", "mint", "--sender", "vera", "--scope", "mail")["token"]
+    before = joined.entries()
+    wrong = joined.no("MISSING_SCOPE", "claim", "acquire", "--item", "B-1", INTERLOCK_TOKEN=reader)
     assert wrong["scope"] == "claim"
-    assert town.facts()[-1]["outcome"]["code"] == "MISSING_SCOPE"
-    assert town.entries() == before + 1
-    town.ok("send", "@otto", "hi", INTERLOCK_TOKEN=reader)
+    assert joined.facts()[-1]["outcome"]["code"] == "MISSING_SCOPE"
+    assert joined.entries() == before + 1
+    joined.ok("send", "@otto", "hi", INTERLOCK_TOKEN=reader)
 
 
-def test_scopes_beyond_the_defaults_need_admin(town: Place) -> None:
-    token = town.join("rita")
+def test_scopes_beyond_the_defaults_need_admin(joined: Place) -> None:
+    token = joined.join("rita")
     for scope in ("admin", "gate:athena"):
         words = ("token", "mint", "--sender", "rita", "--scope", scope)
-        town.no("MISSING_SCOPE", *words, INTERLOCK_TOKEN=token)
-    admin = town.join("ada", None, "--scope", "admin")
+        joined.no("MISSING_SCOPE", *words, INTERLOCK_TOKEN=token)
+    admin = joined.join("ada", None, "--scope", "admin")
     words = ("token", "mint", "--sender", "rita", "--scope", "gate:athena")
-    minted = town.ok(*words, INTERLOCK_TOKEN=admin)
+    minted = joined.ok(*words, INTERLOCK_TOKEN=admin)
     assert minted["scopes"] == ["mail", "claim", "work", "gate:athena"]
     assert minted["minted_by"] == "@ada"
 
 
-def test_a_refusal_that_is_repeated_for_ever_does_not_fill_the_log(town: Place) -> None:
-    token = town.join("rita")
-    before = town.entries()
+def test_a_refusal_that_is_repeated_for_ever_does_not_fill_the_log(joined: Place) -> None:
+    token = joined.join("rita")
+    before = joined.entries()
     for _ in range(40):
-        town.no("IDENTITY_MISMATCH", "whoami", "--from", "vera", INTERLOCK_TOKEN=token)
-    assert town.entries() - before <= 21
+        joined.no("IDENTITY_MISMATCH", "whoami", "--from", "vera", INTERLOCK_TOKEN=token)
+    assert joined.entries() - before <= 21
 
 
 # --- interlock run
@@ -513,92 +513,92 @@ def _run(place: Place, sender: str, *command: str) -> Done:
     return place.process("run", sender, "--", *command)
 
 
-def test_run_gives_its_client_a_token_a_session_and_the_workspace(town: Place) -> None:
+def test_run_gives_its_client_a_token_a_session_and_the_workspace(joined: Place) -> None:
     script = "import json, os; print(json.dumps(dict(os.environ)))"
-    done = _run(town.but(OTHER="kept"), "otto-cli", sys.executable, "-c", script)
+    done = _run(joined.but(OTHER="kept"), "otto-cli", sys.executable, "-c", script)
     environ = json.loads(done.out)
     assert (done.status, done.err) == (0, b"")
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", environ["INTERLOCK_SESSION"])
-    assert environ["INTERLOCK_WORKSPACE"] == str(town.workspace)
+    assert environ["INTERLOCK_WORKSPACE"] == str(joined.workspace)
     assert environ["OTHER"] == "kept"
-    found = town.ok("token", "identify", "-", stdin=environ["INTERLOCK_TOKEN"].encode())
+    found = joined.ok("token", "identify", "-", stdin=environ["INTERLOCK_TOKEN"].encode())
     assert found["sender"] == "otto-cli"
 
 
-def test_run_takes_the_senders_address_too(town: Place) -> None:
-    assert _run(town, "@otto-cli", "true").status == 0
+def test_run_takes_the_senders_address_too(joined: Place) -> None:
+    assert _run(joined, "@otto-cli", "true").status == 0
 
 
-def test_run_hands_input_output_and_errors_through(town: Place) -> None:
+def test_run_hands_input_output_and_errors_through(joined: Place) -> None:
     script = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write('aside')"
     words = ("run", "vera", "--", sys.executable, "-c", script)
-    done = town.process(*words, stdin=b"said")
+    done = joined.process(*words, stdin=b"said")
     assert (done.status, done.out, done.err) == (0, b"SAID", b"aside")
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 70, 125, 255])
-def test_run_exits_as_its_command_does(status: int, town: Place) -> None:
-    assert _run(town, "vera", "sh", "-c", f"exit {status}").status == status
+def test_run_exits_as_its_command_does(status: int, joined: Place) -> None:
+    assert _run(joined, "vera", "sh", "-c", f"exit {status}").status == status
 
 
-def test_run_leaves_the_commands_own_flags_alone(town: Place) -> None:
-    assert _run(town, "vera", "sh", "-c", "echo $1 $2", "sh", "--json", "--help").out == (
+def test_run_leaves_the_commands_own_flags_alone(joined: Place) -> None:
+    assert _run(joined, "vera", "sh", "-c", "echo $1 $2", "sh", "--json", "--help").out == (
         b"--json --help\n"
     )
-    bare = town.process("run", "vera", "sh", "-c", "echo $0", "--from")
+    bare = joined.process("run", "vera", "sh", "-c", "echo $0", "--from")
     assert (bare.status, bare.out) == (0, b"--from\n")
 
 
-def test_run_exits_with_127_where_there_is_no_such_command(town: Place) -> None:
-    done = _run(town, "vera", "no-such-command-anywhere")
+def test_run_exits_with_127_where_there_is_no_such_command(joined: Place) -> None:
+    done = _run(joined, "vera", "no-such-command-anywhere")
     assert done.status == 127
     assert b"no-such-command-anywhere" in done.err
-    assert [f["kind"] for f in town.facts()[-2:]] == ["session_started", "session_ended"]
+    assert [f["kind"] for f in joined.facts()[-2:]] == ["session_started", "session_ended"]
 
 
-def test_run_exits_with_126_where_it_cannot_be_executed(town: Place) -> None:
-    plain = town.cwd / "plain.txt"
+def test_run_exits_with_126_where_it_cannot_be_executed(joined: Place) -> None:
+    plain = joined.cwd / "plain.txt"
     plain.write_text("no program")
-    assert _run(town, "vera", str(plain)).status == 126
-    assert _run(town, "vera", str(town.cwd)).status == 126
+    assert _run(joined, "vera", str(plain)).status == 126
+    assert _run(joined, "vera", str(joined.cwd)).status == 126
 
 
-def test_run_exits_with_125_where_interlock_refuses(town: Place) -> None:
+def test_run_exits_with_125_where_interlock_refuses(joined: Place) -> None:
     for sender, environ in (
         ("nobody", {}),
         ("vera", {"INTERLOCK_TOKEN": "ilk_mistyped"}),
         ("vera", {"INTERLOCK_SESSION": "../x"}),
     ):
-        done = _run(town.but(**environ), sender, "sh", "-c", "echo ran")
+        done = _run(joined.but(**environ), sender, "sh", "-c", "echo ran")
         assert (done.status, done.out) == (125, b""), done
         assert done.err, done
 
 
-def test_run_exits_with_125_where_there_is_no_workspace(town: Place) -> None:
-    done = _run(town.but(INTERLOCK_WORKSPACE="/dev/null"), "vera", "sh", "-c", "echo ran")
+def test_run_exits_with_125_where_there_is_no_workspace(joined: Place) -> None:
+    done = _run(joined.but(INTERLOCK_WORKSPACE="/dev/null"), "vera", "sh", "-c", "echo ran")
     assert (done.status, done.out) == (125, b""), done
     assert done.err, done
 
 
-def test_run_says_in_json_why_it_did_not_run(town: Place) -> None:
-    done = town.process("run", "--json", "nobody", "--", "true")
+def test_run_says_in_json_why_it_did_not_run(joined: Place) -> None:
+    done = joined.process("run", "--json", "nobody", "--", "true")
     assert done.status == 125
     assert json.loads(done.out)["code"] == "UNKNOWN_SENDER"
 
 
-def test_run_without_a_command_is_a_usage_error(town: Place) -> None:
-    town.no("USAGE", "run")
-    town.no("USAGE", "run", "vera")
-    assert town.run("run", "vera", "--").status == 2
+def test_run_without_a_command_is_a_usage_error(joined: Place) -> None:
+    joined.no("USAGE", "run")
+    joined.no("USAGE", "run", "vera")
+    assert joined.run("run", "vera", "--").status == 2
 
 
-def test_a_client_that_a_signal_ends_gives_128_and_the_signal(town: Place) -> None:
-    assert _run(town, "vera", "sh", "-c", "kill -KILL $$").status == 128 + signal.SIGKILL
+def test_a_client_that_a_signal_ends_gives_128_and_the_signal(joined: Place) -> None:
+    assert _run(joined, "vera", "sh", "-c", "kill -KILL $$").status == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_go_on_to_the_client_and_the_session_still_ends(
-    number: signal.Signals, town: Place
+    number: signal.Signals, joined: Place
 ) -> None:
     script = (
         "import signal, sys\n"
@@ -606,7 +606,7 @@ def test_signals_go_on_to_the_client_and_the_session_still_ends(
         "print('ready', flush=True)\n"
         "signal.pause()\n"
     )
-    with town.start("run", "vera", "--", sys.executable, "-c", script) as child:
+    with joined.start("run", "vera", "--", sys.executable, "-c", script) as child:
         try:
             assert next(lines(child)) == "ready"
             # The handler is set a moment after the client was started.
@@ -615,7 +615,7 @@ def test_signals_go_on_to_the_client_and_the_session_still_ends(
             assert child.wait(LIMIT_S) == 42
         finally:
             child.kill()
-    assert town.facts()[-1]["kind"] == "session_ended"
+    assert joined.facts()[-1]["kind"] == "session_ended"
 
 
 def _handles(pid: int, number: signal.Signals) -> bool:
@@ -625,7 +625,7 @@ def _handles(pid: int, number: signal.Signals) -> bool:
     return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
 
 
-def test_an_interrupt_is_the_clients_to_handle(town: Place) -> None:
+def test_an_interrupt_is_the_clients_to_handle(joined: Place) -> None:
     """The terminal sends it to both; Interlock waits for what the client makes of it."""
     script = (
         "import os, signal, sys\n"
@@ -633,7 +633,7 @@ def test_an_interrupt_is_the_clients_to_handle(town: Place) -> None:
         "print(os.getpid(), flush=True)\n"
         "signal.pause()\n"
     )
-    with town.start("run", "vera", "--", sys.executable, "-c", script) as child:
+    with joined.start("run", "vera", "--", sys.executable, "-c", script) as child:
         try:
             client = int(next(lines(child)))
             until(lambda: _handles(child.pid, signal.SIGTERM))
@@ -646,30 +646,30 @@ def test_an_interrupt_is_the_clients_to_handle(town: Place) -> None:
             child.kill()
 
 
-def test_a_session_is_one_holder_for_everything_within(town: Place) -> None:
-    with Session(town, "otto-cli") as session:
+def test_a_session_is_one_holder_for_everything_within(joined: Place) -> None:
+    with Session(joined, "otto-cli") as session:
         claim = session.does("claim", "acquire", "--item", "B-1")["claim"]
         assert (claim["holder"], claim["session"]) == ("@otto-cli", session.id)
         assert session.does("claim", "renew", "--item", "B-1")["renewed"] is True
         me = session.does("whoami")
         assert (me["sender"], me["session"]) == ("otto-cli", session.id)
-        assert town.ok("claim", "list")["claims"][0]["id"] == claim["id"]
-        held = town.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+        assert joined.ok("claim", "list")["claims"][0]["id"] == claim["id"]
+        held = joined.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "otto-cli")
         assert held["held_by"][0]["session"] == session.id
 
 
-def test_the_end_of_a_session_gives_up_its_claims_and_no_others(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-9", "--from", "otto-cli")
-    with Session(town, "otto-cli") as session:
+def test_the_end_of_a_session_gives_up_its_claims_and_no_others(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-9", "--from", "otto-cli")
+    with Session(joined, "otto-cli") as session:
         session.does("claim", "acquire", "--item", "B-1")
         session.does("claim", "acquire", "--path", "src/**", "--repo", "r")
-        assert len(town.ok("claim", "list")["claims"]) == 3
-    assert [claim["item"] for claim in town.ok("claim", "list")["claims"]] == ["B-9"]
-    assert {"session_ended", "claim_released"} <= {fact["kind"] for fact in town.facts()}
+        assert len(joined.ok("claim", "list")["claims"]) == 3
+    assert [claim["item"] for claim in joined.ok("claim", "list")["claims"]] == ["B-9"]
+    assert {"session_ended", "claim_released"} <= {fact["kind"] for fact in joined.facts()}
 
 
-def test_two_runs_of_one_sender_are_two_holders(town: Place) -> None:
-    with Session(town, "otto-cli") as one, Session(town, "otto-cli") as two:
+def test_two_runs_of_one_sender_are_two_holders(joined: Place) -> None:
+    with Session(joined, "otto-cli") as one, Session(joined, "otto-cli") as two:
         assert one.id != two.id
         assert one.does("claim", "acquire", "--item", "B-1")["acquired"] is True
         held = two.does("claim", "acquire", "--item", "B-1")
@@ -677,58 +677,60 @@ def test_two_runs_of_one_sender_are_two_holders(town: Place) -> None:
         assert two.does("claim", "release", "--item", "B-1")["code"] == "NOT_HOLDER"
 
 
-def test_claims_are_renewed_while_the_session_lives(town: Place) -> None:
-    with Session(town, "otto-cli") as session:
+def test_claims_are_renewed_while_the_session_lives(joined: Place) -> None:
+    with Session(joined, "otto-cli") as session:
         first = session.does("claim", "acquire", "--item", "B-1", "--ttl", "6s")["claim"]
 
         def renewed() -> bool:
-            (claim,) = town.ok("claim", "list")["claims"]
+            (claim,) = joined.ok("claim", "list")["claims"]
             assert claim["fence"] == first["fence"]
             return bool(claim["expires_at"] > first["expires_at"])
 
         until(renewed)
 
 
-def test_a_client_within_a_client_has_a_session_of_its_own(town: Place) -> None:
+def test_a_client_within_a_client_has_a_session_of_its_own(joined: Place) -> None:
     """Its end is not the end of the one around it."""
-    with Session(town, "otto-cli") as outer:
+    with Session(joined, "otto-cli") as outer:
         outer.does("claim", "acquire", "--item", "B-1")
         inner = outer.does("run", "otto-cli", "--", sys.executable, "-m", "interlock", "whoami")
         assert inner["session"] != outer.id
-        (claim,) = town.ok("claim", "list")["claims"]
+        (claim,) = joined.ok("claim", "list")["claims"]
         assert claim["session"] == outer.id
         assert outer.does("claim", "renew", "--item", "B-1")["renewed"] is True
 
 
-def test_within_a_session_another_from_is_a_mismatch(town: Place) -> None:
-    with Session(town, "otto-cli") as session:
-        before = town.entries()
+def test_within_a_session_another_from_is_a_mismatch(joined: Place) -> None:
+    with Session(joined, "otto-cli") as session:
+        before = joined.entries()
         wrong = session.does("send", "@vera", "hi", "--from", "vera")
         assert wrong["code"] == "IDENTITY_MISMATCH"
-        assert town.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
-        assert town.facts()[-1]["session"] == session.id
-        assert town.entries() == before + 1
+        assert joined.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
+        assert joined.facts()[-1]["session"] == session.id
+        assert joined.entries() == before + 1
         assert session.does("whoami", "--from", "otto-cli")["sender"] == "otto-cli"
 
 
-def test_within_a_session_another_sender_cannot_be_run(town: Place) -> None:
-    with Session(town, "otto-cli") as session:
-        before = town.entries()
-        token = json.loads((town.workspace / "credentials" / "otto-cli.json").read_text())["token"]
-        within = town.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=session.id)
+def test_within_a_session_another_sender_cannot_be_run(joined: Place) -> None:
+    with Session(joined, "otto-cli") as session:
+        before = joined.entries()
+        token = json.loads((joined.workspace / "credentials" / "otto-cli.json").read_text())[
+            "token"
+        ]
+        within = joined.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=session.id)
         done = _run(within, "vera", "true")
         assert done.status == 125
-        assert town.entries() == before + 1
-        assert town.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
+        assert joined.entries() == before + 1
+        assert joined.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
 
 
-def test_the_session_alone_still_says_who_acts(town: Place) -> None:
+def test_the_session_alone_still_says_who_acts(joined: Place) -> None:
     """Some clients strip what looks like a secret from the environment of their shells."""
-    with Session(town, "otto-cli") as session:
+    with Session(joined, "otto-cli") as session:
         stripped = session.does("whoami", INTERLOCK_TOKEN="")
         assert (stripped["sender"], stripped["session"]) == ("otto-cli", session.id)
         for named in ("vera", "@vera"):
-            wrong = town.no(
+            wrong = joined.no(
                 "IDENTITY_MISMATCH",
                 "send",
                 "@vera",
@@ -738,33 +740,33 @@ def test_the_session_alone_still_says_who_acts(town: Place) -> None:
                 INTERLOCK_SESSION=session.id,
             )
             assert wrong["sender"] == "@otto-cli"
-        sent = town.ok("send", "@vera", "hi", INTERLOCK_SESSION=session.id)
+        sent = joined.ok("send", "@vera", "hi", INTERLOCK_SESSION=session.id)
         assert sent["message"]["from"] == "@otto-cli"
 
 
-def test_within_a_session_more_scopes_need_admin(town: Place) -> None:
-    with Session(town, "otto-cli") as session:
+def test_within_a_session_more_scopes_need_admin(joined: Place) -> None:
+    with Session(joined, "otto-cli") as session:
         for words in ("join rita --scope admin", "token mint --sender otto-cli --scope admin"):
             assert session.does(*words.split())["code"] == "MISSING_SCOPE"
 
 
-def test_session_sets_it_by_hand(town: Place) -> None:
+def test_session_sets_it_by_hand(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "vera")
-    claim = town.ok(*words, "--session", "window-1")["claim"]
+    claim = joined.ok(*words, "--session", "window-1")["claim"]
     assert claim["session"] == "window-1"
-    town.no("CLAIM_HELD", *words, "--session", "window-2")
-    town.no("CLAIM_HELD", *words)
-    town.ok(*words, INTERLOCK_SESSION="window-1")
+    joined.no("CLAIM_HELD", *words, "--session", "window-2")
+    joined.no("CLAIM_HELD", *words)
+    joined.ok(*words, INTERLOCK_SESSION="window-1")
     assert (
-        town.ok("whoami", "--from", "vera", "--session", "a", INTERLOCK_SESSION="b")["session"]
+        joined.ok("whoami", "--from", "vera", "--session", "a", INTERLOCK_SESSION="b")["session"]
         == "a"
     )
 
 
-def test_without_a_session_the_holder_is_the_sender_alone(town: Place) -> None:
+def test_without_a_session_the_holder_is_the_sender_alone(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "vera")
-    assert "session" not in town.ok(*words)["claim"]
-    assert town.ok(*words)["acquired"] is True
+    assert "session" not in joined.ok(*words)["claim"]
+    assert joined.ok(*words)["acquired"] is True
 
 
 # --- Tokens
@@ -784,28 +786,28 @@ def test_credentials_are_readable_by_their_owner_alone(place: Place) -> None:
     assert stat.S_IMODE((place.workspace / "keys" / "checkpoint.key").stat().st_mode) == 0o600
 
 
-def test_a_token_is_printed_once_and_stored_nowhere_but_as_its_hash(town: Place) -> None:
-    token = town.join("rita")
-    text = town.run("join", "hugo")
+def test_a_token_is_printed_once_and_stored_nowhere_but_as_its_hash(joined: Place) -> None:
+    token = joined.join("rita")
+    text = joined.run("join", "hugo")
     assert b"ilk_" not in text.out
     for words in ("token list", "audit show --limit 1000", "agents", "status", "review"):
-        assert token not in town.run(*words.split(), "--json").text
+        assert token not in joined.run(*words.split(), "--json").text
     for table, column in (("log", "header"), ("bodies", "body")):
-        stored = town.query(f"SELECT {column} FROM {table}")
+        stored = joined.query(f"SELECT {column} FROM {table}")
         assert not any(token.encode() in value for (value,) in stored)
 
 
-def test_a_token_shows_what_it_is_and_a_typing_error(town: Place) -> None:
-    token = town.join("rita")
+def test_a_token_shows_what_it_is_and_a_typing_error(joined: Place) -> None:
+    token = joined.join("rita")
     assert re.fullmatch(r"ilk_[a-z2-7]{47}", token)
     swapped = token[:10] + ("a" if token[10] != "a" else "b") + token[11:]
     for wrong in (swapped, token[:-1], token + "a", token.upper().replace("ILK_", "ilk_")):
-        assert "checksum" in town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=wrong)["message"]
+        assert "checksum" in joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=wrong)["message"]
 
 
-def test_token_list_and_show_tell_everything_but_the_secret(town: Place) -> None:
-    town.join("rita", None, "--label", "Rita's laptop")
-    listed = town.ok("token", "list")["tokens"]
+def test_token_list_and_show_tell_everything_but_the_secret(joined: Place) -> None:
+    joined.join("rita", None, "--label", "Rita's laptop")
+    listed = joined.ok("token", "list")["tokens"]
     assert [token["sender"] for token in listed] == ["otto-cli", "vera", "rita"]
     rita = listed[-1]
     assert rita.keys() == {
@@ -813,107 +815,107 @@ def test_token_list_and_show_tell_everything_but_the_secret(town: Place) -> None
     }  # fmt: skip
     assert (rita["address"], rita["label"]) == ("@rita", "Rita's laptop")
     assert rita["minted_by"] == "@owner"
-    assert town.ok("token", "show", rita["id"]) == rita
+    assert joined.ok("token", "show", rita["id"]) == rita
 
 
-def test_an_agent_sees_no_other_senders_tokens(town: Place) -> None:
-    admin = town.join("ada", None, "--scope", "admin")
-    assert len(town.ok("token", "list", INTERLOCK_TOKEN=admin)["tokens"]) == 3
-    rita = town.join("rita")
-    foreign = town.ok("token", "list")["tokens"][0]["id"]
-    done = town.run("token", "show", foreign, "--json", INTERLOCK_TOKEN=rita)
+def test_an_agent_sees_no_other_senders_tokens(joined: Place) -> None:
+    admin = joined.join("ada", None, "--scope", "admin")
+    assert len(joined.ok("token", "list", INTERLOCK_TOKEN=admin)["tokens"]) == 3
+    rita = joined.join("rita")
+    foreign = joined.ok("token", "list")["tokens"][0]["id"]
+    done = joined.run("token", "show", foreign, "--json", INTERLOCK_TOKEN=rita)
     assert done.json["code"] in ("NOT_FOUND", "MISSING_SCOPE")
 
 
-def test_mint_makes_another_token_of_the_same_sender(town: Place) -> None:
-    minted = town.ok("token", "mint", "--sender", "@vera", "--label", "phone", "--ttl", "7d")
+def test_mint_makes_another_token_of_the_same_sender(joined: Place) -> None:
+    minted = joined.ok("token", "mint", "--sender", "@vera", "--label", "phone", "--ttl", "7d")
     assert (minted["sender"], minted["label"]) == ("vera", "phone")
-    assert town.ok("whoami", INTERLOCK_TOKEN=minted["token"])["sender"] == "vera"
-    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
+    assert joined.ok("whoami", INTERLOCK_TOKEN=minted["token"])["sender"] == "vera"
+    assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
     assert "expires_at" in minted
 
 
-def test_a_token_needs_a_sender(town: Place) -> None:
-    before = town.entries()
-    wrong = town.no("UNKNOWN_SENDER", "token", "mint", "--sender", "ver")
+def test_a_token_needs_a_sender(joined: Place) -> None:
+    before = joined.entries()
+    wrong = joined.no("UNKNOWN_SENDER", "token", "mint", "--sender", "ver")
     assert wrong["did_you_mean"] == ["@vera"]
-    town.no("USAGE", "token", "mint")
-    assert town.entries() == before
+    joined.no("USAGE", "token", "mint")
+    assert joined.entries() == before
 
 
-def test_rotate_replaces_the_token_and_keeps_the_new_one(town: Place) -> None:
-    old = json.loads((town.workspace / "credentials" / "vera.json").read_text())["token"]
-    rotated = town.ok("token", "rotate", "--sender", "vera")
-    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
-    kept = json.loads((town.workspace / "credentials" / "vera.json").read_text())
+def test_rotate_replaces_the_token_and_keeps_the_new_one(joined: Place) -> None:
+    old = json.loads((joined.workspace / "credentials" / "vera.json").read_text())["token"]
+    rotated = joined.ok("token", "rotate", "--sender", "vera")
+    assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
+    kept = json.loads((joined.workspace / "credentials" / "vera.json").read_text())
     assert kept == {"sender": "vera", "token": rotated["token"]}
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=old)
-    listed = {token["id"]: token for token in town.ok("token", "list")["tokens"]}
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=old)
+    listed = {token["id"]: token for token in joined.ok("token", "list")["tokens"]}
     assert [id for id in rotated["replaced"] if "revoked_at" in listed[id]] == rotated["replaced"]
 
 
-def test_revoke_ends_a_token_at_once_by_id_or_by_sender(town: Place) -> None:
-    spare = town.ok("token", "mint", "--sender", "vera")
-    assert town.ok("token", "revoke", spare["id"]) == {"revoked": [spare["id"]]}
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=spare["token"])
-    town.ok("whoami", "--from", "vera")
-    assert len(town.ok("token", "revoke", "--sender", "vera")["revoked"]) == 1
-    town.no("BAD_TOKEN", "whoami", "--from", "vera")
-    town.no("NOT_FOUND", "token", "revoke", "--sender", "vera")
+def test_revoke_ends_a_token_at_once_by_id_or_by_sender(joined: Place) -> None:
+    spare = joined.ok("token", "mint", "--sender", "vera")
+    assert joined.ok("token", "revoke", spare["id"]) == {"revoked": [spare["id"]]}
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=spare["token"])
+    joined.ok("whoami", "--from", "vera")
+    assert len(joined.ok("token", "revoke", "--sender", "vera")["revoked"]) == 1
+    joined.no("BAD_TOKEN", "whoami", "--from", "vera")
+    joined.no("NOT_FOUND", "token", "revoke", "--sender", "vera")
     for words in ([], [spare["id"], "--sender", "vera"]):
-        town.no("USAGE", "token", "revoke", *words)
+        joined.no("USAGE", "token", "revoke", *words)
 
 
-def test_identify_says_whose_a_token_is(town: Place) -> None:
-    token = town.join("rita", None, "--label", "hers")
+def test_identify_says_whose_a_token_is(joined: Place) -> None:
+    token = joined.join("rita", None, "--label", "hers")
     for end in (b"", b"\n"):
-        found = town.ok("token", "identify", "-", stdin=token.encode() + end)
+        found = joined.ok("token", "identify", "-", stdin=token.encode() + end)
         assert (found["known"], found["active"]) == (True, True)
         assert (found["address"], found["label"]) == ("@rita", "hers")
         assert "token" not in found
-    town.ok("token", "revoke", "--sender", "rita")
-    revoked = town.run("token", "identify", "-", "--json", stdin=token.encode())
+    joined.ok("token", "revoke", "--sender", "rita")
+    revoked = joined.run("token", "identify", "-", "--json", stdin=token.encode())
     assert (revoked.status, revoked.json["active"]) == (1, False)
-    unknown = town.run("token", "identify", "of-somebody-else", "--json")
+    unknown = joined.run("token", "identify", "of-somebody-else", "--json")
     assert (unknown.status, unknown.json) == (1, {"known": False})
     for nothing in (b"", b" \n"):
-        town.no("USAGE", "token", "identify", "-", stdin=nothing)
+        joined.no("USAGE", "token", "identify", "-", stdin=nothing)
 
 
-def test_in_a_pause_a_token_can_be_revoked_and_none_can_be_minted(town: Place) -> None:
-    minted = town.ok("token", "mint", "--sender", "vera")
-    town.ok("pause", "--reason", "a leak")
-    town.ok("token", "revoke", minted["id"])
-    town.no("PAUSED", "token", "mint", "--sender", "vera")
-    town.no("PAUSED", "token", "rotate", "--sender", "otto-cli")
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=minted["token"])
+def test_in_a_pause_a_token_can_be_revoked_and_none_can_be_minted(joined: Place) -> None:
+    minted = joined.ok("token", "mint", "--sender", "vera")
+    joined.ok("pause", "--reason", "a leak")
+    joined.ok("token", "revoke", minted["id"])
+    joined.no("PAUSED", "token", "mint", "--sender", "vera")
+    joined.no("PAUSED", "token", "rotate", "--sender", "otto-cli")
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=minted["token"])
 
 
 # --- explain
 
 
-def test_explain_reads_who_is_behind_a_message_from_the_data(town: Place) -> None:
-    admin = town.join("ada", None, "--scope", "admin")
+def test_explain_reads_who_is_behind_a_message_from_the_data(joined: Place) -> None:
+    admin = joined.join("ada", None, "--scope", "admin")
     label = ("--label", "vera")
-    minted = town.ok("token", "mint", "--sender", "otto-cli", *label, INTERLOCK_TOKEN=admin)
+    minted = joined.ok("token", "mint", "--sender", "otto-cli", *label, INTERLOCK_TOKEN=admin)
     words = ("send", "@vera", "hi", "--session", "s-1")
-    sent = town.ok(*words, INTERLOCK_TOKEN=minted["token"])["message"]
-    story = town.ok("explain", sent["id"])
+    sent = joined.ok(*words, INTERLOCK_TOKEN=minted["token"])["message"]
+    story = joined.ok("explain", sent["id"])
     assert (story["sender"], story["agent"], story["session"]) == ("@otto-cli", "otto", "s-1")
     assert story["message"]["seq"] == sent["seq"]
     assert story["token"] == {name: minted[name] for name in minted if name != "token"}
     assert (story["token"]["label"], story["token"]["minted_by"]) == ("vera", "@ada")
-    text = town.run("explain", f"#{sent['seq']}").text
+    text = joined.run("explain", f"#{sent['seq']}").text
     assert "Sender: @otto-cli, agent otto, session s-1" in text
     assert f"Token: {minted['id']}, bound to @otto-cli labelled 'vera'" in text
     assert f"Minted by @ada at {minted['minted_at'][:19].replace('T', ' ')}Z" in text
     assert f"#{minted['seq']}." in text
 
 
-def test_explain_says_both_ways_out_of_a_contradiction(town: Place) -> None:
-    minted = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
-    sent = town.ok("send", "@vera", "hi", INTERLOCK_TOKEN=minted["token"])["message"]
-    story = town.ok("explain", sent["id"])
+def test_explain_says_both_ways_out_of_a_contradiction(joined: Place) -> None:
+    minted = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
+    sent = joined.ok("send", "@vera", "hi", INTERLOCK_TOKEN=minted["token"])["message"]
+    story = joined.ok("explain", sent["id"])
     id = minted["id"]
     assert story["do"] == f"interlock token label {id} otto-cli"
     assert story["contradiction"].endswith(
@@ -923,16 +925,16 @@ def test_explain_says_both_ways_out_of_a_contradiction(town: Place) -> None:
     )
 
 
-def test_explain_tells_of_a_token_that_was_revoked_since(town: Place) -> None:
-    id = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
-    town.ok("token", "revoke", "--sender", "otto-cli")
-    assert "revoked_at" in town.ok("explain", id)["token"]
+def test_explain_tells_of_a_token_that_was_revoked_since(joined: Place) -> None:
+    id = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
+    joined.ok("token", "revoke", "--sender", "otto-cli")
+    assert "revoked_at" in joined.ok("explain", id)["token"]
 
 
-def test_explain_of_interlocks_own_mail_names_no_token(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
-    town.ok("claim", "take-over", "--item", "B-1", "--reason", "r", "--from", "vera")
-    (notice,) = town.ok("inbox", "--from", "otto-cli")["messages"]
-    story = town.ok("explain", notice["id"], "--from", "otto-cli")
+def test_explain_of_interlocks_own_mail_names_no_token(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    joined.ok("claim", "take-over", "--item", "B-1", "--reason", "r", "--from", "vera")
+    (notice,) = joined.ok("inbox", "--from", "otto-cli")["messages"]
+    story = joined.ok("explain", notice["id"], "--from", "otto-cli")
     assert story["sender"] == "@interlock"
     assert "token" not in story

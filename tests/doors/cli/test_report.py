@@ -101,8 +101,8 @@ def played(place: Place) -> Sprint:
 
 
 @pytest.fixture(scope="module")
-def first_sprint(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Sprint:
-    return played(first_town.copied(tmp_path_factory.mktemp("sprint")))
+def first_sprint(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Sprint:
+    return played(first_joined.copied(tmp_path_factory.mktemp("sprint")))
 
 
 @pytest.fixture
@@ -197,12 +197,12 @@ def test_verdicts_and_blockers_are_told_with_what_would_put_it_right(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_task_that_is_not_done_says_what_is_missing(town: Place, form: str) -> None:
-    worked(town)
-    town.ok("blocker", "raise", "B-1", "Not like this", "--from", "vera")
-    seen = spoken(Sprint(town).report(form), form)
+def test_a_task_that_is_not_done_says_what_is_missing(joined: Place, form: str) -> None:
+    worked(joined)
+    joined.ok("blocker", "raise", "B-1", "Not like this", "--from", "vera")
+    seen = spoken(Sprint(joined).report(form), form)
     assert "What is missing" in seen
-    for need in town.ok("task", "show", "B-1")["missing"]:
+    for need in joined.ok("task", "show", "B-1")["missing"]:
         assert f"{need['message']} {need['do']}" in seen
     assert "NOT MET" in seen
     assert "DUE" in seen
@@ -297,9 +297,9 @@ def test_a_report_is_markdown_unless_asked_otherwise(sprint: Sprint) -> None:
     sprint.place.no("USAGE", "report", "B-1", "--format", "pdf")
 
 
-def test_a_task_that_does_not_exist_has_no_report(town: Place) -> None:
-    town.no("NOT_FOUND", "report", "B-9", "--output", "new.md")
-    assert not (town.cwd / "new.md").exists()
+def test_a_task_that_does_not_exist_has_no_report(joined: Place) -> None:
+    joined.no("NOT_FOUND", "report", "B-9", "--output", "new.md")
+    assert not (joined.cwd / "new.md").exists()
 
 
 # --- the proofs
@@ -472,9 +472,9 @@ def test_proofs_of_a_later_form_are_not_guessed_at(sprint: Sprint) -> None:
 
 
 @pytest.fixture(scope="module")
-def first_hostile(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Sprint:
+def first_hostile(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Sprint:
     """Texts that try to pass for ours, wherever one can be written."""
-    place = first_town.copied(tmp_path_factory.mktemp("hostile"))
+    place = first_joined.copied(tmp_path_factory.mktemp("hostile"))
     subprocess.run(["git", "init", "-q"], cwd=place.cwd, env=place.environ, check=True)
     commit(place, "one\n")
     line = HOSTILE.replace("\n", " ")
@@ -552,11 +552,11 @@ def test_no_text_makes_an_element_of_the_page(first_hostile: Sprint) -> None:
     assert checked(first_hostile.place, text)[0] == 0
 
 
-def test_what_cannot_be_seen_is_shown(town: Place) -> None:
+def test_what_cannot_be_seen_is_shown(joined: Place) -> None:
     unseen = "a\u202eb\u200bc\x1b[31md\u2028e\rf\U000e0041\u2065"
-    town.ok("task", "create", "--title", "T", "--id", "B-1", "--brief", unseen, "--from", "vera")
+    joined.ok("task", "create", "--title", "T", "--id", "B-1", "--brief", unseen, "--from", "vera")
     for form in FORMS:
-        done = town.run("report", "B-1", "--format", form)
+        done = joined.run("report", "B-1", "--format", form)
         assert "a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[31md⟨U+2028⟩e⟨U+000D⟩f⟨U+E0041⟩⟨U+2065⟩" in done.text
         assert not steering(done.text)
 

@@ -88,11 +88,11 @@ def _on_terminal(place: Place, *words: str, columns: int = 80) -> Terminal:
 
 
 @pytest.fixture(scope="module")
-def first_poisoned(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    town = first_town.copied(tmp_path_factory.mktemp("poisoned"))
+def first_poisoned(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    joined = first_joined.copied(tmp_path_factory.mktemp("poisoned"))
     otto = ("--from", "otto-cli")
     for text in HOSTILE:
-        town.ok("send", "@vera", "-", *otto, stdin=text.encode())
+        joined.ok("send", "@vera", "-", *otto, stdin=text.encode())
     for type, payload in (
         ("command", {"command": ALL, "why": ALL[:2000], "cwd": "/\x1b[31m", "expects": ALL[:200]}),
         ("blocker", {"what": ALL, "severity": "stop", "fix": [ALL, "b\x1b]0;x\x07"]}),
@@ -102,16 +102,16 @@ def first_poisoned(first_town: Place, tmp_path_factory: pytest.TempPathFactory) 
         ("send", {"text": ALL, "content_type": "text/markdown"}),
     ):
         words = ("send", "@vera", "--type", type, "--payload", json.dumps(payload), *otto)
-        done = town.run(*words, "--json")
+        done = joined.run(*words, "--json")
         assert done.status == 0, done
-    town.ok("send", "@vera", "x", "--subject", "a \u202eright to left", *otto)
+    joined.ok("send", "@vera", "x", "--subject", "a \u202eright to left", *otto)
     claim = ("claim", "acquire", "--item", "B-1", *otto)
-    town.ok(*claim, "--note", "n\u202e", "--branch", "b\u2066", "--worktree", "/w\u202e")
-    town.ok("settings", "names.pattern", ".+")
-    town.ok("join", "a\u0301b+c@example.com", "--label", "l\u202e")
-    town.ok("pause", "--reason", "r\u202e")
-    town.ok("resume")
-    return town
+    joined.ok(*claim, "--note", "n\u202e", "--branch", "b\u2066", "--worktree", "/w\u202e")
+    joined.ok("settings", "names.pattern", ".+")
+    joined.ok("join", "a\u0301b+c@example.com", "--label", "l\u202e")
+    joined.ok("pause", "--reason", "r\u202e")
+    joined.ok("resume")
+    return joined
 
 
 @pytest.fixture
@@ -182,9 +182,9 @@ def test_watch_steers_nothing_either(poisoned: Place) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "\x00" not in text])
-def test_refusals_echo_nothing_that_steers(text: str, town: Place) -> None:
+def test_refusals_echo_nothing_that_steers(text: str, joined: Place) -> None:
     """`run` looks at every byte it shows."""
-    town.run("claim", "check", "--path", text, "--repo", "r")
+    joined.run("claim", "check", "--path", text, "--repo", "r")
     for words in (
         [text],
         ["send", text, "x", "--from", "vera"],
@@ -206,14 +206,14 @@ def test_refusals_echo_nothing_that_steers(text: str, town: Place) -> None:
         ["claim", "renew", "--item", "B-1", "--ttl", text, "--from", "vera"],
         ["status", "--workspace", f"/dev/null/{text}"],
     ):
-        done = town.run(*words)
+        done = joined.run(*words)
         assert done.status in (2, 3, 4), done
         assert done.out == b"", done
 
 
-def test_run_echoes_nothing_that_steers(town: Place) -> None:
+def test_run_echoes_nothing_that_steers(joined: Place) -> None:
     for text in ("\x1b[31mno", "\x1b]0;t\x07", "a\rb", "\x9b1m"):
-        done = town.process("run", "vera", "--", text)
+        done = joined.process("run", "vera", "--", text)
         assert done.status == 127
         assert not steering(done.complaint), done
 
@@ -233,47 +233,47 @@ ENDS = ["\n", "\r\n", "\r", "\n\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x8
 
 
 @pytest.mark.parametrize("end", ENDS, ids=[repr(end) for end in ENDS])
-def test_no_line_of_a_body_passes_for_one_of_ours(end: str, town: Place) -> None:
+def test_no_line_of_a_body_passes_for_one_of_ours(end: str, joined: Place) -> None:
     body = end.join(["begin", *FORGED, "end"])
-    id = town.ok("send", "@vera", "-", "--from", "otto-cli", stdin=body.encode())["message"]["id"]
+    id = joined.ok("send", "@vera", "-", "--from", "otto-cli", stdin=body.encode())["message"]["id"]
     payload = json.dumps({"command": body, "why": body[:2000], "expects": body[:200]})
-    town.ok("send", "@vera", "--type", "command", "--payload", payload, "--from", "otto-cli")
+    joined.ok("send", "@vera", "--type", "command", "--payload", payload, "--from", "otto-cli")
     for words, ours in (
         (["read", id], 1),
         (["thread", id], 1),
         (["inbox"], 1 + 1 + 1 + 3 + 1 + 1),  # head, blank, head, three names, blank, foot
     ):
-        shown = town.run(*words, "--from", "vera").text
+        shown = joined.run(*words, "--from", "vera").text
         # Wherever anything might end a line, a body's next line stands behind the bar again.
         outside = [line for line in shown.splitlines() if not line.startswith(BAR.rstrip())]
         assert len(outside) == ours, shown
 
 
-def test_a_long_line_does_not_run_past_the_bar_on_a_terminal(town: Place) -> None:
+def test_a_long_line_does_not_run_past_the_bar_on_a_terminal(joined: Place) -> None:
     """A terminal wraps what is too long, and what follows would stand where our lines begin."""
     forged = "0 unread, 0 open"
     columns = 60
-    town.ok("send", "@vera", " " * (columns - len(BAR)) + forged, "--from", "otto-cli")
-    shown = OURS.sub("", _on_terminal(town, "inbox", "--from", "vera", columns=columns).text)
+    joined.ok("send", "@vera", " " * (columns - len(BAR)) + forged, "--from", "otto-cli")
+    shown = OURS.sub("", _on_terminal(joined, "inbox", "--from", "vera", columns=columns).text)
     body = [line for line in shown.split("\n") if forged in line and line != "1 unread, 1 open"]
     wrapped = [line[at : at + columns] for line in body for at in range(0, len(line), columns)]
     assert forged not in [part.strip() for part in wrapped if not part.startswith(BAR.rstrip())]
 
 
-def test_what_an_agent_says_of_its_claim_stays_on_its_line(town: Place) -> None:
+def test_what_an_agent_says_of_its_claim_stays_on_its_line(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     for text in ("a\nB-2  @vera", "a\r\nb", "a\u2028b"):
         for flag in ("--note", "--branch", "--worktree"):
-            town.no("USAGE", *words, flag, text)
+            joined.no("USAGE", *words, flag, text)
 
 
 # --- colours
 
 
 @pytest.fixture
-def colourful(town: Place) -> Place:
-    town.ok("send", "@vera", "hello", "--priority", "high", "--from", "otto-cli")
-    return town
+def colourful(joined: Place) -> Place:
+    joined.ok("send", "@vera", "hello", "--priority", "high", "--from", "otto-cli")
+    return joined
 
 
 SHOWN = ["inbox --from vera", "status", "help", "claim list", "send @nobody hi --from vera"]
@@ -289,8 +289,8 @@ def test_there_are_colours_on_a_terminal(words: str, colourful: Place) -> None:
     assert OURS.search(_on_terminal(colourful, *words.split()).text)
 
 
-def test_a_refusal_is_red_on_a_terminal(town: Place) -> None:
-    seen = _on_terminal(town, "whoami")
+def test_a_refusal_is_red_on_a_terminal(joined: Place) -> None:
+    seen = _on_terminal(joined, "whoami")
     assert seen.status == 3
     assert seen.text.startswith("\x1b[31mNo identity\x1b[0m")
 
@@ -507,29 +507,29 @@ def _into_a_closed_pipe(place: Place, *words: str, stream: str = "stdout") -> tu
         "--version",
     ],
 )
-def test_a_reader_that_leaves_is_no_error(words: str, town: Place) -> None:
+def test_a_reader_that_leaves_is_no_error(words: str, joined: Place) -> None:
     for number in range(3):
-        town.ok("send", "@vera", f"{number}" * 50_000, "--from", "otto-cli")
-    assert _into_a_closed_pipe(town, *words.split()) == (0, b"")
+        joined.ok("send", "@vera", f"{number}" * 50_000, "--from", "otto-cli")
+    assert _into_a_closed_pipe(joined, *words.split()) == (0, b"")
 
 
-def test_a_refusal_nobody_reads_keeps_its_status_and_makes_no_noise(town: Place) -> None:
-    assert _into_a_closed_pipe(town, "whoami", "--json") == (3, b"")
-    assert _into_a_closed_pipe(town, "nope", "--json") == (2, b"")
-    assert _into_a_closed_pipe(town, "whoami", stream="stderr") == (3, b"")
+def test_a_refusal_nobody_reads_keeps_its_status_and_makes_no_noise(joined: Place) -> None:
+    assert _into_a_closed_pipe(joined, "whoami", "--json") == (3, b"")
+    assert _into_a_closed_pipe(joined, "nope", "--json") == (2, b"")
+    assert _into_a_closed_pipe(joined, "whoami", stream="stderr") == (3, b"")
 
 
-def test_a_plain_no_that_nobody_reads_keeps_its_status(town: Place) -> None:
-    town.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
-    assert _into_a_closed_pipe(town, "claim", "check", "--item", "B-1") == (1, b"")
+def test_a_plain_no_that_nobody_reads_keeps_its_status(joined: Place) -> None:
+    joined.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
+    assert _into_a_closed_pipe(joined, "claim", "check", "--item", "B-1") == (1, b"")
 
 
-def test_head_takes_what_it_wants(town: Place) -> None:
+def test_head_takes_what_it_wants(joined: Place) -> None:
     script = '"$PY" -m interlock audit show --limit 1000 | head -n 1; exit ${PIPESTATUS[0]}'
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("this machine has no bash")
-    done = subprocess.run([bash, "-c", script], env=town.environ, capture_output=True, timeout=60)
+    done = subprocess.run([bash, "-c", script], env=joined.environ, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"#1 ")
 
@@ -543,16 +543,16 @@ def test_head_takes_what_it_wants(town: Place) -> None:
         "ask @otto-cli ready? --wait 50s --from vera",
     ],
 )
-def test_an_interrupt_ends_quietly_with_130(words: str, town: Place) -> None:
-    with town.start(*words.split()) as child:
+def test_an_interrupt_ends_quietly_with_130(words: str, joined: Place) -> None:
+    with joined.start(*words.split()) as child:
         try:
-            until(lambda: _listens(town, "@vera"))
+            until(lambda: _listens(joined, "@vera"))
             child.send_signal(signal.SIGINT)
             out, err = child.communicate(timeout=LIMIT_S)
         finally:
             child.kill()
     assert (child.returncode, out, err) == (130, b"", b"")
-    until(lambda: not _listens(town, "@vera"))
+    until(lambda: not _listens(joined, "@vera"))
 
 
 def _listens(place: Place, address: str) -> bool:
@@ -560,27 +560,27 @@ def _listens(place: Place, address: str) -> bool:
     return any(a["address"] == address and a["reach"] == "wakes" for a in agents)
 
 
-def test_an_interrupted_waiter_leaves_the_queue(town: Place) -> None:
+def test_an_interrupted_waiter_leaves_the_queue(joined: Place) -> None:
     """Nobody behind it should wait for one that has gone."""
     on = ("--item", "B-1")
-    town.ok("claim", "acquire", *on, "--from", "otto-cli")
-    with town.start("claim", "acquire", *on, "--wait", "50s", "--from", "vera") as child:
+    joined.ok("claim", "acquire", *on, "--from", "otto-cli")
+    with joined.start("claim", "acquire", *on, "--wait", "50s", "--from", "vera") as child:
         try:
-            until(lambda: town.ok("status")["waiting"] == 1)
+            until(lambda: joined.ok("status")["waiting"] == 1)
             child.send_signal(signal.SIGINT)
             out, err = child.communicate(timeout=LIMIT_S)
         finally:
             child.kill()
     assert (child.returncode, out, err) == (130, b"", b"")
     # A server hears that it has gone a moment later.
-    until(lambda: town.ok("status")["waiting"] == 0)
+    until(lambda: joined.ok("status")["waiting"] == 0)
 
 
 # --- files left behind
 
 
-def test_a_command_leaves_nothing_where_one_stands(town: Place) -> None:
+def test_a_command_leaves_nothing_where_one_stands(joined: Place) -> None:
     for words in ("status", "send @vera hi --from otto-cli", "inbox --from vera", "audit verify"):
-        town.run(*words.split())
-    assert list(Path(town.cwd).iterdir()) == []
-    assert list(Path(town.home).iterdir()) == []
+        joined.run(*words.split())
+    assert list(Path(joined.cwd).iterdir()) == []
+    assert list(Path(joined.home).iterdir()) == []

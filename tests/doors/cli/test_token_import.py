@@ -203,10 +203,10 @@ def test_the_log_says_who_joined_and_what_was_imported(place: Place) -> None:
     ],
 )
 def test_every_row_gets_its_verdict(
-    town: Place, row: dict[str, Any], verdict: str, says: str, do: str | None
+    joined: Place, row: dict[str, Any], verdict: str, says: str, do: str | None
 ) -> None:
-    town.ok("group", "create", "team", "--member", "@vera")
-    found = imported(town, [row])
+    joined.ok("group", "create", "team", "--member", "@vera")
+    found = imported(joined, [row])
     assert verdicts(found) == [verdict]
     (told,) = found["rows"]
     assert says in told["message"]
@@ -214,8 +214,8 @@ def test_every_row_gets_its_verdict(
     assert do is None or do in told["do"]
     is_importable = verdict in ("ready", "contradiction", "clear-text secret")
     assert found["importable"] == int(is_importable)
-    assert imported(town, [row], "--apply")["imported"] == int(is_importable)
-    assert len(town.facts("token_imported")) == int(is_importable)
+    assert imported(joined, [row], "--apply")["imported"] == int(is_importable)
+    assert len(joined.facts("token_imported")) == int(is_importable)
 
 
 def test_a_hash_may_be_written_in_capitals(place: Place) -> None:
@@ -234,15 +234,15 @@ def test_no_secret_leaves_the_command(place: Place) -> None:
     assert place.query("SELECT hash FROM identity_tokens") == [(sha256(SECRET),)]
 
 
-def test_senders_that_there_are_keep_their_agent(town: Place) -> None:
+def test_senders_that_there_are_keep_their_agent(joined: Place) -> None:
     rows = [old("otto-cli", "Otto, on his shell"), old("otto", "Otto himself"), old("vera", "Vera")]
-    assert imported(town, rows, "--apply")["ok"]
+    assert imported(joined, rows, "--apply")["ok"]
     for label, sender, agent, kind in (
         ("Otto, on his shell", "otto-cli", "otto", "agent"),
         ("Otto himself", "otto", "otto", "agent"),
         ("Vera", "vera", "vera", "human"),
     ):
-        who = town.ok("whoami", INTERLOCK_TOKEN=label)
+        who = joined.ok("whoami", INTERLOCK_TOKEN=label)
         assert (who["sender"], who["agent"], who["kind"]) == (sender, agent, kind)
 
 
@@ -309,17 +309,17 @@ def test_a_short_secret_in_clear_is_said_to_be_short(
 
 
 @pytest.mark.parametrize("word", ["admin", "gate:athena"])
-def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(town: Place, word: str) -> None:
+def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(joined: Place, word: str) -> None:
     rows = [old("otto", "Otto 1", scope=[word]), old("otto", "Otto 2", scope=f"mail {word}")]
-    shown = _import(town, rows).text
+    shown = _import(joined, rows).text
     assert f"mean nothing here: {word}.\n" in shown
     assert "To grant it: interlock token mint --sender SENDER --scope admin\n" in shown
-    found = imported(town, rows, "--apply")
+    found = imported(joined, rows, "--apply")
     assert found["foreign_scopes"] == [word]
     assert verdicts(found) == ["no scope", "ready"]
     assert found["rows"][1]["scopes"] == ["mail"]
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="Otto 1")
-    assert town.ok("whoami", INTERLOCK_TOKEN="Otto 2")["scopes"] == ["mail"]
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="Otto 1")
+    assert joined.ok("whoami", INTERLOCK_TOKEN="Otto 2")["scopes"] == ["mail"]
 
 
 def test_an_agent_may_be_mentioned_as_it_is_shown_to_people(place: Place) -> None:
@@ -344,9 +344,9 @@ def test_an_agent_may_be_mentioned_as_it_is_shown_to_people(place: Place) -> Non
     ],
 )
 def test_what_another_goes_by_or_the_label_itself_is_no_name_to_be_shown(
-    town: Place, row: dict[str, Any]
+    joined: Place, row: dict[str, Any]
 ) -> None:
-    assert verdicts(imported(town, [row], "--apply")) == ["contradiction"]
+    assert verdicts(imported(joined, [row], "--apply")) == ["contradiction"]
 
 
 def test_how_a_mapped_row_is_shown_says_nothing_about_whose_it_becomes(place: Place) -> None:

@@ -51,10 +51,10 @@ class Listener:
 
 
 @pytest.fixture
-def quick(town: Place) -> Place:
+def quick(joined: Place) -> Place:
     """Where the quiet time after a wake is short."""
-    town.ok("settings", "wake.quiet_s", "1")
-    return town
+    joined.ok("settings", "wake.quiet_s", "1")
+    return joined
 
 
 @pytest.fixture
@@ -227,14 +227,14 @@ def test_a_channel_goes_on_with_the_token_that_came_after_its_first(
 
 
 def test_a_channel_that_tells_nobody_ends_its_pipe(
-    town: Place, monkeypatch: pytest.MonkeyPatch
+    joined: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):
         monkeypatch.delenv(name, raising=False)
-    sent(town)
+    sent(joined)
     reader, writer = os.pipe()
     os.close(reader)
-    said = ["--workspace", str(town.workspace), "mcp", "--channel", *OTTO]
+    said = ["--workspace", str(joined.workspace), "mcp", "--channel", *OTTO]
     with pytest.raises(BrokenPipeError):
         wake(Context(parse(said, COMMANDS, COMMON)), writer)
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -201,7 +201,7 @@ def test_a_path_that_holds_a_secret_is_not_said_again(
     tmp_path_factory: pytest.TempPathFactory, servers: Servers
 ) -> None:
     invitation = TOKEN.replace("ilk_", "ili_")
-    with ForkedServer(Place(tmp_path_factory.mktemp("town")), servers) as served:
+    with ForkedServer(Place(tmp_path_factory.mktemp("joined")), servers) as served:
         for method, target in (("PUT", f"/invite/{invitation}"), ("GET", f"/x/{invitation}")):
             answer = served.ask(method, target)
             assert answer.status in (404, 405)

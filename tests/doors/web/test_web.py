@@ -177,7 +177,7 @@ def test_only_the_owners_token_signs_in(web: Web) -> None:
         assert "interlock_web" not in cookies(reply)
 
 
-def test_a_pass_goes_over_https_only_where_it_was_given_there(town: Place) -> None:
+def test_a_pass_goes_over_https_only_where_it_was_given_there(joined: Place) -> None:
     token, key = fresh_token(), os.urandom(32)
 
     async def behind_tls(request: Request) -> Response:
@@ -195,7 +195,7 @@ def test_a_pass_goes_over_https_only_where_it_was_given_there(town: Place) -> No
     app = Starlette(routes=[Route("/", behind_tls)])
     app.add_middleware(Encrypted)
     with running(app) as port:
-        (kept, _) = ask(Web(town, token, key, port), "/").headers.get_all("set-cookie") or []
+        (kept, _) = ask(Web(joined, token, key, port), "/").headers.get_all("set-cookie") or []
     assert "; Secure" in kept
     assert "; HttpOnly" in kept
 
@@ -665,14 +665,14 @@ def test_no_text_makes_the_page_wider_than_its_window(web: Web, context: Browser
 
 @needs_browser
 def test_a_lost_connection_is_said_and_what_was_missed_comes_when_it_is_back(
-    town: Place, context: BrowserContext
+    joined: Place, context: BrowserContext
 ) -> None:
     token, key = fresh_token(), os.urandom(32)
-    with serving(town, token, key) as web:
+    with serving(joined, token, key) as web:
         page = signed_in(context, web)
     expect(page.locator("#line")).to_have_text("Connection lost, trying again")
     id = send(web, "Sent while nobody served.")
-    with serving(town, token, key, web.port):
+    with serving(joined, token, key, web.port):
         expect(page.locator("#line")).to_have_text("Live")
         expect(row(page, id)).to_contain_text("Sent while nobody served.")
         assert is_untouched(page)

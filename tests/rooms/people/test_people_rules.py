@@ -75,9 +75,9 @@ def clock() -> MovedClock:
 
 
 @pytest.fixture
-def node(town: Place, clock: MovedClock) -> Iterator[Node]:
+def node(joined: Place, clock: MovedClock) -> Iterator[Node]:
     """The node of a workspace where the agent otto-cli and the person vera have joined."""
-    with Node(str(town.workspace), clock=clock) as node:
+    with Node(str(joined.workspace), clock=clock) as node:
         yield node
 
 
@@ -107,31 +107,31 @@ def opens(node: Node, made: Connected) -> dict[str, Any]:
 # --- who invites, and whom
 
 
-def test_the_owner_and_admins_invite_and_nobody_else(town: Place) -> None:
-    dora = town.join("dora", None, "--kind", "human", "--scope", "admin")
+def test_the_owner_and_admins_invite_and_nobody_else(joined: Place) -> None:
+    dora = joined.join("dora", None, "--kind", "human", "--scope", "admin")
     for sender in ("otto-cli", "vera"):
-        error = town.no("MISSING_SCOPE", "invite", "hugo", "--from", sender)
+        error = joined.no("MISSING_SCOPE", "invite", "hugo", "--from", sender)
         assert error["scope"] == "admin"
-    town.ok("invite", "hugo")
-    town.ok("invite", "hanna", INTERLOCK_TOKEN=dora)
-    assert [fact["sender"] for fact in town.facts("person_invited")] == ["@owner", "@dora"]
+    joined.ok("invite", "hugo")
+    joined.ok("invite", "hanna", INTERLOCK_TOKEN=dora)
+    assert [fact["sender"] for fact in joined.facts("person_invited")] == ["@owner", "@dora"]
 
 
-def test_whoever_is_not_known_is_invited_as_a_person_unless_it_is_said(town: Place) -> None:
+def test_whoever_is_not_known_is_invited_as_a_person_unless_it_is_said(joined: Place) -> None:
     kinds = {
-        words: town.ok("invite", *words.split())["kind"]
+        words: joined.ok("invite", *words.split())["kind"]
         for words in ("hugo", "robo --kind agent", "otto --surface laptop", "vera")
     }
     assert list(kinds.values()) == ["human", "agent", "agent", "human"]
-    town.no("NAME_TAKEN", "invite", "vera", "--kind", "agent")
-    town.no("NAME_TAKEN", "invite", "otto", "--kind", "human", "--own", "robo")
+    joined.no("NAME_TAKEN", "invite", "vera", "--kind", "agent")
+    joined.no("NAME_TAKEN", "invite", "otto", "--kind", "human", "--own", "robo")
 
 
-def test_an_invitation_names_nobody_who_is_something_else(town: Place) -> None:
-    town.ok("group", "create", "crew", "--member", "@vera")
+def test_an_invitation_names_nobody_who_is_something_else(joined: Place) -> None:
+    joined.ok("group", "create", "crew", "--member", "@vera")
     for name in ("crew", "otto-cli"):
-        town.no("NAME_TAKEN", "invite", name)
-    assert town.facts("person_invited") == []
+        joined.no("NAME_TAKEN", "invite", name)
+    assert joined.facts("person_invited") == []
 
 
 # --- what an invitation is good for
@@ -173,13 +173,13 @@ def test_an_invitation_ends_after_three_days_or_when_it_is_said(
         joins(node, late)
 
 
-def test_an_invitation_can_be_withdrawn(town: Place) -> None:
-    made = town.ok("invite", "hugo")
-    (listed,) = town.ok("connection", "list")["invitations"]
+def test_an_invitation_can_be_withdrawn(joined: Place) -> None:
+    made = joined.ok("invite", "hugo")
+    (listed,) = joined.ok("connection", "list")["invitations"]
     assert (listed["id"], listed["name"], listed["invited_by"]) == (made["id"], "hugo", "@owner")
     assert "invitation" not in listed
-    assert town.ok("connection", "revoke", made["id"]) == {"revoked": [made["id"]]}
-    with Node(str(town.workspace)) as node, pytest.raises(BadToken):
+    assert joined.ok("connection", "revoke", made["id"]) == {"revoked": [made["id"]]}
+    with Node(str(joined.workspace)) as node, pytest.raises(BadToken):
         joins(node, made["invitation"])
 
 
@@ -216,10 +216,10 @@ def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
     assert listed(node, None)["connections"] == listed(node, None)["sessions"] == []
 
 
-def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) -> None:
+def test_a_person_who_is_locked_out_has_no_way_in_left(joined: Place, node: Node) -> None:
     browser = signed_in(node, "vera", "otto")
     opened, unopened = connected(node, browser, "otto"), granted(node, browser, "vera")
-    link, kept = invited(node, "vera"), town.token_of("vera")
+    link, kept = invited(node, "vera"), joined.token_of("vera")
     others = signed_in(node, "rosa")
     answer = node.call(Credentials(owner=True), RevokeConnection("@vera"))
     assert (answer["person"], answer["agents"]) == ("@vera", ["@otto"])
@@ -238,11 +238,11 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
         with pytest.raises(BadToken):
             node.call(ANYBODY, asked)
     assert who(node, others) == "rosa"
-    assert who(node, town.token_of("otto-cli")) == "otto-cli"
+    assert who(node, joined.token_of("otto-cli")) == "otto-cli"
 
 
 def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
-    town: Place, node: Node
+    joined: Place, node: Node
 ) -> None:
     signed_in(node, "rosa", "robo")
     admin = node.call(Credentials(owner=True), MintToken("rosa", scopes=("admin",)))
@@ -261,11 +261,11 @@ def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
     assert joins(node, links[1]) == "hanna"
 
 
-def test_who_is_invited_only_can_be_locked_out_too(town: Place) -> None:
-    made = town.ok("invite", "hugo")
-    assert town.ok("connection", "revoke", "@hugo")["revoked"] == [made["id"]]
-    assert town.ok("connection", "list")["invitations"] == []
-    town.no("NOT_FOUND", "connection", "revoke", "@hugo")
+def test_who_is_invited_only_can_be_locked_out_too(joined: Place) -> None:
+    made = joined.ok("invite", "hugo")
+    assert joined.ok("connection", "revoke", "@hugo")["revoked"] == [made["id"]]
+    assert joined.ok("connection", "list")["invitations"] == []
+    joined.no("NOT_FOUND", "connection", "revoke", "@hugo")
 
 
 def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:
@@ -296,11 +296,11 @@ def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(no
     ],
 )
 def test_a_person_owns_agents_and_nothing_else(
-    words: str, code: str, said: str, town: Place
+    words: str, code: str, said: str, joined: Place
 ) -> None:
-    town.ok("group", "create", "crew", "--member", "@vera")
-    assert said in town.no(code, "invite", *words.split())["message"]
-    assert town.facts("person_invited") == []
+    joined.ok("group", "create", "crew", "--member", "@vera")
+    assert said in joined.no(code, "invite", *words.split())["message"]
+    assert joined.facts("person_invited") == []
 
 
 def test_an_agent_is_one_persons(node: Node) -> None:
@@ -340,9 +340,11 @@ def test_a_client_acts_only_as_what_is_its_persons(node: Node) -> None:
     assert listed(node, None)["connections"] == []
 
 
-def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(node: Node, town: Place) -> None:
+def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(
+    node: Node, joined: Place
+) -> None:
     """Whatever runs on that machine could."""
-    vera, otto = town.token_of("vera"), town.token_of("otto-cli")
+    vera, otto = joined.token_of("vera"), joined.token_of("otto-cli")
     connection = connected(node, signed_in(node, "rosa"), "rosa")
     for token in (vera, otto, connection.token):
         for asked in (ShowPerson(), SignOut()):
@@ -362,21 +364,21 @@ def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
             granted(node, browser, "rosa", None, *scopes)
 
 
-def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, town: Place) -> None:
+def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, joined: Place) -> None:
     rosa = Credentials(token=signed_in(node, "rosa"))
     client = Credentials(token=connected(node, rosa.token or "", "rosa").token, audience=AT)
-    otto = Credentials(token=town.token_of("otto-cli"))
+    otto = Credentials(token=joined.token_of("otto-cli"))
     node.call(otto, AcquireClaim(item="B-1"))
     with pytest.raises(MissingScope):
         node.call(client, TakeOverClaim("in a hurry", item="B-1"))
     assert node.call(rosa, TakeOverClaim("it is mine", item="B-1"))["acquired"]
 
 
-def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Place) -> None:
+def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, joined: Place) -> None:
     browser = signed_in(node, "rosa")
     rosa = Credentials(token=browser)
     as_rosa = Credentials(token=connected(node, browser, "rosa", "web").token, audience=AT)
-    otto = Credentials(token=town.token_of("otto-cli"))
+    otto = Credentials(token=joined.token_of("otto-cli"))
     owner = Credentials(owner=True)
     node.call(owner, CreateGate("athena", ("rosa",)))
     node.call(owner, CreateGate("robot", ("rosa-web",)))
@@ -394,11 +396,11 @@ def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Pla
 # --- what a person sees, names and ends
 
 
-def test_a_person_sees_their_own_and_the_owner_all(node: Node, town: Place) -> None:
+def test_a_person_sees_their_own_and_the_owner_all(node: Node, joined: Place) -> None:
     rosa, hugo = signed_in(node, "rosa", "otto"), signed_in(node, "hugo")
     hers, his = connected(node, rosa, "otto", "phone"), connected(node, hugo, "hugo")
     invited(node, "hanna")
-    ottos = token_id(hashed(town.token_of("otto-cli")))
+    ottos = token_id(hashed(joined.token_of("otto-cli")))
     assert listed(node, rosa) == {
         "connections": [hers.id],
         "sessions": [token_id(hashed(rosa))],
@@ -413,11 +415,11 @@ def test_a_person_sees_their_own_and_the_owner_all(node: Node, town: Place) -> N
 
 
 def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
-    node: Node, town: Place
+    node: Node, joined: Place
 ) -> None:
     rosa = signed_in(node, "rosa", "otto")
     connection, hers = connected(node, rosa, "otto", "phone"), connected(node, rosa, "rosa")
-    for token in (town.token_of("otto-cli"), connection.token, hers.token):
+    for token in (joined.token_of("otto-cli"), connection.token, hers.token):
         for asked in (
             ListConnections(),
             NameConnection(connection.id, "mine"),
@@ -428,24 +430,26 @@ def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
     assert who(node, connection.token) == "otto-phone"
 
 
-def test_what_is_anothers_is_not_found_and_goes_on(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_what_is_anothers_is_not_found_and_goes_on(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         rosa, hugo = signed_in(node, "rosa"), signed_in(node, "hugo")
         hers = connected(node, rosa, "rosa")
     session = token_id(hashed(rosa))
-    absent = town.no("NOT_FOUND", "connection", "revoke", "con_000000000000", INTERLOCK_TOKEN=hugo)
+    absent = joined.no(
+        "NOT_FOUND", "connection", "revoke", "con_000000000000", INTERLOCK_TOKEN=hugo
+    )
     for words in (("revoke", hers.id), ("name", hers.id, "his"), ("revoke", session)):
-        assert town.no("NOT_FOUND", "connection", *words, INTERLOCK_TOKEN=hugo) == absent
-    with Node(str(town.workspace)) as node:
+        assert joined.no("NOT_FOUND", "connection", *words, INTERLOCK_TOKEN=hugo) == absent
+    with Node(str(joined.workspace)) as node:
         assert who(node, hers.token) == who(node, rosa) == "rosa"
 
 
-def test_ending_one_connection_ends_that_one_at_once(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_ending_one_connection_ends_that_one_at_once(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa")
         one, other = connected(node, rosa, "rosa", "phone"), connected(node, rosa, "rosa", "laptop")
-    town.ok("connection", "revoke", one.id, INTERLOCK_TOKEN=rosa)
-    with Node(str(town.workspace)) as node:
+    joined.ok("connection", "revoke", one.id, INTERLOCK_TOKEN=rosa)
+    with Node(str(joined.workspace)) as node:
         with pytest.raises(BadToken, match="was revoked"):
             who(node, one.token)
         with pytest.raises(BadToken):
@@ -453,25 +457,25 @@ def test_ending_one_connection_ends_that_one_at_once(town: Place) -> None:
         assert who(node, refreshed(node, other).token) == "rosa-laptop"
 
 
-def test_a_person_ends_a_token_on_a_machine_of_their_agents(town: Place) -> None:
-    otto = town.token_of("otto-cli")
-    with Node(str(town.workspace)) as node:
+def test_a_person_ends_a_token_on_a_machine_of_their_agents(joined: Place) -> None:
+    otto = joined.token_of("otto-cli")
+    with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa", "otto")
-    town.ok("connection", "revoke", token_id(hashed(otto)), INTERLOCK_TOKEN=rosa)
-    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=otto)
+    joined.ok("connection", "revoke", token_id(hashed(otto)), INTERLOCK_TOKEN=rosa)
+    joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=otto)
 
 
-def test_a_connection_is_called_what_its_client_is_until_it_is_named(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_a_connection_is_called_what_its_client_is_until_it_is_named(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa")
         made = connected(node, rosa, "rosa")
-    hers = town.but(INTERLOCK_TOKEN=rosa)
+    hers = joined.but(INTERLOCK_TOKEN=rosa)
     (found,) = hers.ok("connection", "list")["connections"]
     assert (found["name"], found["client"], found["client_id"]) == ("A client", "A client", CLIENT)
     hers.ok("connection", "name", made.id, "vera")
     (found,) = hers.ok("connection", "list")["connections"]
     assert (found["name"], found["client"], found["address"]) == ("vera", "A client", "@rosa")
-    with Node(str(town.workspace)) as node:
+    with Node(str(joined.workspace)) as node:
         assert who(node, made.token) == "rosa", "a name decides nothing"
     for name in ("", " ", "two\nlines", "x" * 81):
         hers.no("USAGE", "connection", "name", made.id, name)
@@ -531,15 +535,15 @@ def test_a_new_password_ends_what_the_old_one_let_in(node: Node) -> None:
 
 
 @restores
-def test_after_a_restore_people_begin_anew(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_after_a_restore_people_begin_anew(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         browser, unused = signed_in(node, "rosa"), invited(node, "hugo")
         made = connected(node, browser, "rosa")
-    town.ok("backup", "../kept.db")
-    town.ok("restore", "../kept.db")
-    reaffirmed = town.ok("token", "reaffirm", "--all")["reaffirmed"]
+    joined.ok("backup", "../kept.db")
+    joined.ok("restore", "../kept.db")
+    reaffirmed = joined.ok("token", "reaffirm", "--all")["reaffirmed"]
     assert made.id not in reaffirmed
-    with Node(str(town.workspace)) as node:
+    with Node(str(joined.workspace)) as node:
         for refused in (
             lambda: who(node, browser),
             lambda: who(node, made.token),
@@ -560,11 +564,11 @@ def _refused(call: Callable[[], Any]) -> None:
 # --- tokens that are a browser's or a connection's
 
 
-def test_the_list_of_tokens_says_whose_hands_they_are_in(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_the_list_of_tokens_says_whose_hands_they_are_in(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         browser = signed_in(node, "rosa")
         made = connected(node, browser, "rosa")
-    found = {token["id"]: token for token in town.ok("token", "list")["tokens"]}
+    found = {token["id"]: token for token in joined.ok("token", "list")["tokens"]}
     session = found[token_id(hashed(browser))]
     assert (session["use"], session["client"]) == ("browser", BROWSER)
     assert {"use": "connection", "client": "A client", "resource": RESOURCE}.items() <= found[
@@ -573,17 +577,17 @@ def test_the_list_of_tokens_says_whose_hands_they_are_in(town: Place) -> None:
     assert [token["id"] for token in found.values() if "use" in token] == [session["id"], made.id]
 
 
-def test_what_renews_itself_is_not_rotated(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_what_renews_itself_is_not_rotated(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         browser = signed_in(node, "rosa")
         made = connected(node, browser, "rosa")
     for words in ((made.id,), (token_id(hashed(browser)),), ("--sender", "rosa")):
-        message = town.no("USAGE", "token", "rotate", *words)["message"]
+        message = joined.no("USAGE", "token", "rotate", *words)["message"]
         assert "interlock connection revoke" in message
         assert ("gets new tokens by itself" in message) is ("browser" not in message)
-    minted = town.ok("token", "mint", "--sender", "rosa")
-    assert town.ok("token", "rotate", "--sender", "rosa")["replaced"] == [minted["id"]]
-    with Node(str(town.workspace)) as node:
+    minted = joined.ok("token", "mint", "--sender", "rosa")
+    assert joined.ok("token", "rotate", "--sender", "rosa")["replaced"] == [minted["id"]]
+    with Node(str(joined.workspace)) as node:
         assert who(node, made.token) == who(node, browser) == "rosa"
 
 
@@ -591,9 +595,9 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
 
 
 @pytest.fixture
-def server(town: Place, servers: Servers) -> Iterator[RunningServer]:
+def server(joined: Place, servers: Servers) -> Iterator[RunningServer]:
     """A server for the workspace."""
-    with ForkedServer(town, servers) as server:
+    with ForkedServer(joined, servers) as server:
         yield server
 
 
@@ -658,8 +662,8 @@ def test_a_mistyped_link_is_refused_as_such(server: RunningServer, elsewhere: Pl
 # --- what is kept
 
 
-def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         code = invited(node, "hugo")
         joins(node, code)
         browser = signed_in(node, "rosa")
@@ -674,7 +678,9 @@ def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(town: Place) 
         assert found not in told + listed
         assert hashed(found) not in told + listed
     assert "c" * 43 not in told, "the challenge is its client's business"
-    log = json.dumps([[str(part) for part in row] for row in town.query("SELECT header FROM log")])
+    log = json.dumps(
+        [[str(part) for part in row] for row in joined.query("SELECT header FROM log")]
+    )
     assert made_of(log) & secrets == set()
 
 
@@ -683,12 +689,12 @@ def made_of(log: str) -> set[str]:
     return {word for word in log.replace('"', " ").replace("\\", " ").split() if len(word) > 20}
 
 
-def test_the_facts_name_who_joined_and_not_who_carried_it(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_the_facts_name_who_joined_and_not_who_carried_it(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         joins(node, invited(node, "hugo", "robo"))
         signed_in(node, "rosa")
     senders = {
-        kind: [fact["sender"] for fact in town.facts(kind)]
+        kind: [fact["sender"] for fact in joined.facts(kind)]
         for kind in ("invitation_accepted", "agent_owned", "password_set")
     }
     assert senders == {
@@ -702,20 +708,20 @@ def test_the_facts_name_who_joined_and_not_who_carried_it(town: Place) -> None:
 
 
 @restores
-def test_secrets_used_after_a_backup_are_invalid_after_its_restore(town: Place) -> None:
-    with Node(str(town.workspace)) as node:
+def test_secrets_used_after_a_backup_are_invalid_after_its_restore(joined: Place) -> None:
+    with Node(str(joined.workspace)) as node:
         browser, other = signed_in(node, "rosa"), signed_in(node, "hugo")
         made, unopened = connected(node, browser, "rosa"), granted(node, other, "hugo")
         unused = invited(node, "hanna")
-    town.ok("backup", "../kept.db")
-    with Node(str(town.workspace)) as node:
+    joined.ok("backup", "../kept.db")
+    with Node(str(joined.workspace)) as node:
         after = refreshed(node, made)
         opens(node, unopened)
         node.call(ANYBODY, AcceptInvitation(unused, hashed(secret())))
         renewed = signed_in(node, "rosa")
-    town.ok("restore", "../kept.db")
-    town.ok("token", "reaffirm", "--all")
-    with Node(str(town.workspace)) as node:
+    joined.ok("restore", "../kept.db")
+    joined.ok("token", "reaffirm", "--all")
+    with Node(str(joined.workspace)) as node:
         refused: list[Callable[[], Any]] = [
             lambda: refreshed(node, made),
             lambda: refreshed(node, after),
@@ -729,21 +735,21 @@ def test_secrets_used_after_a_backup_are_invalid_after_its_restore(town: Place) 
         for asked in refused:
             with pytest.raises(BadToken):
                 asked()
-        assert who(node, town.token_of("otto-cli")) == "otto-cli", "this one was reaffirmed"
+        assert who(node, joined.token_of("otto-cli")) == "otto-cli", "this one was reaffirmed"
         listed = node.call(OWNER, ListConnections())
         assert listed == {kind: [] for kind in listed}
 
 
 @restores
 def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
-    town: Place, servers: Servers
+    joined: Place, servers: Servers
 ) -> None:
-    with ForkedServer(town, servers) as served:
+    with ForkedServer(joined, servers) as served:
         rosa = Browser(served).join("rosa", "--own", "otto")
-    town.ok("backup", "../kept.db")
-    town.ok("restore", "../kept.db")
-    town.ok("token", "reaffirm", "--all")
-    with ForkedServer(town, servers) as served:
+    joined.ok("backup", "../kept.db")
+    joined.ok("restore", "../kept.db")
+    joined.ok("token", "reaffirm", "--all")
+    with ForkedServer(joined, servers) as served:
         rosa = rosa.at(served)
         assert "current-password" in rosa.get("/person").text
         refused = rosa.sign_in("rosa")
@@ -755,9 +761,9 @@ def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
 # --- passwords in the log
 
 
-def test_the_proof_of_a_password_in_the_log_does_not_sign_in(town: Place, node: Node) -> None:
+def test_the_proof_of_a_password_in_the_log_does_not_sign_in(joined: Place, node: Node) -> None:
     signed_in(node, "rosa")
-    (fact,) = town.facts("password_set")
+    (fact,) = joined.facts("password_set")
     logged = [value for value in fact["outcome"].values() if value != "rosa"]
     (proof,) = logged
     assert len(proof) == len(VERIFIER) == 64, "it has the shape of what signs in"
@@ -815,13 +821,13 @@ def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
         *("otto --surface x", "vera --surface team", "hugo --own owner", "hugo --own crew"),
     ],
 )
-def test_an_invitation_refuses_a_name_that_cannot_join(town: Place, words: str) -> None:
-    town.join("otto-x")
+def test_an_invitation_refuses_a_name_that_cannot_join(joined: Place, words: str) -> None:
+    joined.join("otto-x")
     for group in ("crew", "vera-team"):
-        town.ok("group", "create", group, "--member", "@vera")
-    message = town.no("NAME_TAKEN", "invite", *words.split())["message"]
+        joined.ok("group", "create", group, "--member", "@vera")
+    message = joined.no("NAME_TAKEN", "invite", *words.split())["message"]
     assert message.startswith("@")
-    assert town.facts("person_invited") == []
+    assert joined.facts("person_invited") == []
 
 
 # --- ending tokens and codes
@@ -850,14 +856,14 @@ def test_a_sender_who_has_nothing_but_a_code_loses_that(node: Node) -> None:
 
 
 def test_a_code_that_was_ended_unopened_is_refused_and_accuses_nobody(
-    town: Place, node: Node
+    joined: Place, node: Node
 ) -> None:
     browser = signed_in(node, "rosa")
     unopened = granted(node, browser, "rosa")
     node.call(Credentials(token=browser), RevokeConnection(unopened.id))
     with pytest.raises(BadToken, match="unless the person ends it"):
         opens(node, unopened)
-    assert town.facts("request_refused") == []
+    assert joined.facts("request_refused") == []
     made = connected(node, browser, "rosa")
     node.call(Credentials(token=browser), RevokeConnection(made.id))
     assert opens(node, made) == {"refused": "CODE_REPLAYED"}
