@@ -1,7 +1,7 @@
 """Claims: exclusive, leased, fenced. At any position of the log an item has at most one holder.
 
-`verbs` declares and decides, `queue` grants claims and serves waiters, `guard` compares files with
-claims, `records` reads the tables, and `fold` writes them.
+`verbs` declares and decides, `rules` reads the tables, grants claims and serves waiters, `guard`
+compares files with claims, and `fold` writes the tables.
 """
 
 DEFAULT_LEASE_S = 3600
