@@ -90,6 +90,22 @@ def test_every_verb_is_a_method_of_the_client() -> None:
     assert methods == {method_of(verb) for verb in ROUTED}
 
 
+# The verbs that no command calls by name.
+NO_COMMAND = {
+    # part of another command
+    *("PutChunk", "DropUpload", "FindAnswer", "StopWaiting", "PrepareEvidence", "PrepareVerdict"),
+    *("CheckGate", "ProveMany"),
+    # `interlock run` and hooks
+    *("StartSession", "FindSession", "KeepSession", "EndSession", "Attend"),
+    # for programs that show mail and events
+    *("ListMail", "ListEvents"),
+}
+
+
+def test_every_verb_has_a_command_or_is_known_to_have_none() -> None:
+    assert {verb.__name__ for verb in ROUTED if verb not in COMMANDS} == NO_COMMAND
+
+
 # Commands that call no verb: they start something, print what is no answer, need no workspace, or
 # read a file or a repository of their own.
 NO_VERB = {

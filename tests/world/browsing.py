@@ -131,7 +131,7 @@ def fresh_token() -> str:
 
 @pytest.fixture
 def web(joined: Place) -> Iterator[Web]:
-    """The joined of otto-cli and vera, served."""
+    """The dashboard of a place where otto-cli and vera have joined."""
     with serving(joined, fresh_token(), os.urandom(32)) as web:
         yield web
 

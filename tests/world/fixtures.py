@@ -114,7 +114,7 @@ def stranger(workspace: ServedWorkspace) -> Caller:
 
 @pytest.fixture(scope="session")
 def first_joined(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The workspace that each `joined` is a copy of."""
+    """The place that each `joined` is a copy of."""
     place = Place(tmp_path_factory.mktemp("joined"))
     place.join("otto", "cli")
     place.join("vera", None, "--kind", "human")
@@ -142,7 +142,7 @@ def first_shop(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def shop(first_shop: Workshop, tmp_path: Path, served: ServersByWorkspace | None) -> Workshop:
-    """The place of `joined` in a repository with a gate, for one test."""
+    """The place `joined`, in a repository with a gate, for one test."""
     return first_shop.copied(tmp_path, served)
 
 

@@ -125,8 +125,8 @@ class FactKind(NamedTuple):
     """A kind of fact, as the `fold.py` of its room declares it.
 
     `meaning` explains it to auditors, in docs/audit.md. `audience` has no default: if an author
-    forgot it, everyone would be told. No event shows a member that is `hidden` in any kind: it
-    proves something to the holder of a secret, or is of no use to callers. After a fact that
+    forgot it, everyone would be told. No event shows a `hidden` member: it proves something to
+    the holder of a secret, or is of no use to callers. After a fact that
     `reauthenticates`, the node authenticates the callers who follow the events again."""
 
     meaning: str

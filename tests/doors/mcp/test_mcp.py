@@ -60,7 +60,7 @@ async def test_the_client_lists_every_tool_in_its_order(
         listed = (await otto.client.list_tools()).tools
     names = "whoami agents send inbox read ack ask claim release task evidence verdict"
     assert [tool.name for tool in listed] == NAMES
-    assert NAMES[:12] == names.split()
+    assert NAMES[:12] == names.split(), "a new tool comes last"
     for tool in listed:
         ours = TOOLS[tool.name].listed
         assert tool.description == ours["description"]
@@ -109,6 +109,35 @@ def test_every_tool_is_one_verb_or_has_a_flow() -> None:
     for name, tool in TOOLS.items():
         assert tool.listed["name"] == name
         assert tool.listed["inputSchema"]["additionalProperties"] is False, name
+
+
+# The words of the tools as agents know them. The tests of all doors take their words from the
+# declarations, so a changed word shows here.
+PARAMETERS = {
+    "whoami": "",
+    "agents": "name",
+    "send": "to text type why cwd expects fix severity task_id subject reply_to priority wake key",
+    "inbox": "done limit after wait_s thread query",
+    "read": "id offset limit",
+    "ack": "ids decline note",
+    "ask": "to question options wait_s key",
+    "claim": "item paths repo ttl_s branch worktree note wait_s check",
+    "release": "item paths repo all",
+    "task": "action id title brief criteria gates depends_on commit note fence",
+    "evidence": "task_id criterion kind value title",
+    "verdict": "task_id gate verdict commit note fix evidence",
+}
+TASK_ACTIONS = "list show create take submit complete fail cancel resolve_blocker"
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_tool_keeps_the_names_of_its_parameters(name: str) -> None:
+    assert [*TOOLS[name].listed["inputSchema"]["properties"]] == PARAMETERS[name].split()
+
+
+def test_the_task_tool_keeps_the_names_of_its_actions() -> None:
+    action = TOOLS["task"].listed["inputSchema"]["properties"]["action"]
+    assert action["enum"] == TASK_ACTIONS.split()
 
 
 def test_the_tools_of_one_verb_derive_from_their_declarations() -> None:

@@ -17,6 +17,9 @@ def test_every_writing_verb_obeys_a_pause_at_once_and_stores_nothing(
 ) -> None:
     declared = {verb: verb.declared for verb in catalogue.verbs()}
     exempt = [v for v, d in declared.items() if d.read_only or d.when_paused or d.maintenance]
+    assert {verb.__name__ for verb, each in declared.items() if each.when_paused} == {
+        *("Pause", "Resume", "RevokeToken", "RevokeConnection", "SignOut", "CloseConnection")
+    }
     boss = workspace.join("boss", scopes=("admin",))._replace(session="s1")
     workspace.call(boss, AcquireClaim(item="B-1"))
     workspace.ms += 1000

@@ -104,7 +104,8 @@ FACTS = {
         ),
     ),
     "claim_released": FactKind(
-        "A claim ended: by its holder, with its session or task, or by a takeover.",
+        "A claim ended: by its holder, with its session or task, by a takeover, or in a fork of "
+        "the log.",
         everyone,
         sql_fold(END),
     ),

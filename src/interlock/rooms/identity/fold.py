@@ -69,7 +69,7 @@ def _fold_group(state: FoldedState, fact: Header) -> None:
 
 FACTS = {
     "agent_joined": FactKind(
-        "A sender was registered: an agent, or an agent on a surface.",
+        "A sender joined: an agent, or an agent on a surface.",
         everyone,
         sql_fold(
             "INSERT OR IGNORE INTO identity_agents VALUES (:agent, :kind, :fact_at, :fact_seq)",
@@ -85,7 +85,7 @@ FACTS = {
         reauthenticates=True,
     ),
     "token_imported": FactKind(
-        "A token was [taken over from another bus](identity.md#tokens-of-another-bus).",
+        "An admin [took over a token](identity.md#tokens-of-another-bus) from another bus.",
         admins,
         sql_fold(
             MINTED,
@@ -97,7 +97,7 @@ FACTS = {
         hidden=("hash",),
     ),
     "token_rebound": FactKind(
-        "An imported token was given to its right sender.",
+        "An admin gave an imported token to its right sender.",
         admins,
         sql_fold("UPDATE identity_tokens SET sender = :sender WHERE id = :id"),
         reauthenticates=True,
@@ -123,7 +123,7 @@ FACTS = {
         sql_fold("UPDATE identity_tokens SET suspended = 0 WHERE id = :id"),
     ),
     "group_set": FactKind(
-        "A group was created, or got other members.",
+        "A caller created a group, or changed its members.",
         everyone,
         _fold_group,
     ),
@@ -148,7 +148,7 @@ FACTS = {
     ),
     # A name has one valid invitation at a time.
     "person_invited": FactKind(
-        "An invitation was made, by whose link a [person](people.md) or a machine can join.",
+        "A caller made an invitation. A [person](people.md) or a machine can join by its link.",
         admins,
         sql_fold(
             "DELETE FROM identity_invitations "
@@ -161,7 +161,7 @@ FACTS = {
         hidden=("hash",),
     ),
     "invitation_accepted": FactKind(
-        "An invitation was used.",
+        "A person or a machine used an invitation.",
         admins,
         sql_fold("UPDATE identity_invitations SET used_at = :fact_at WHERE id = :id"),
     ),

@@ -190,7 +190,8 @@ FACTS = {
         _fold_moved,
     ),
     "body_redacted": FactKind(
-        "The body of the fact `target` was erased. The body of this fact has the reason.",
+        "A sender or an admin erased the body of the fact `target`. The body of this fact has the "
+        "reason.",
         everyone,
         sql_fold("UPDATE mail_messages SET redacted = :fact_seq WHERE seq = :target"),
     ),

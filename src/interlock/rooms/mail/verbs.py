@@ -49,10 +49,9 @@ else:
     reading = LazyModule("interlock.rooms.mail.reading")
     records = LazyModule("interlock.rooms.mail.records")
     sending = LazyModule("interlock.rooms.mail.sending")
-    transaction = LazyModule("interlock.rooms.transaction")
+    names = LazyModule("interlock.rooms.identity.names")
     redaction = LazyModule("interlock.rooms.workspace.redaction")
     transaction = LazyModule("interlock.rooms.transaction")
-    names = LazyModule("interlock.rooms.identity.names")
 
 DEFAULT_WAIT_S = 20
 MAX_ANSWER_BYTES = 1 << 20
@@ -253,7 +252,7 @@ class Ask(
     key: Key | None = None
 
     def decide(self, tx: Transaction) -> answers.Answered | answers.Unanswered:
-        """The node runs this verb as a flow: see `node.pipeline`."""
+        """The node runs this verb as a flow: see `node.flows`."""
         raise NotImplementedError
 
 

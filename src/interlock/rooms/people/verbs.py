@@ -30,7 +30,6 @@ else:
     connections = LazyModule("interlock.rooms.people.connections")
     people = LazyModule("interlock.rooms.people.people")
     transaction = LazyModule("interlock.rooms.transaction")
-    transaction = LazyModule("interlock.rooms.transaction")
 
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096

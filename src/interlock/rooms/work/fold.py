@@ -86,7 +86,7 @@ _fold_claim_ended = sql_fold(
 
 FACTS = {
     "task_created": FactKind(
-        "A [task](work.md) was created.",
+        "A caller created a [task](work.md).",
         everyone,
         sql_fold(
             "INSERT INTO work_tasks(id, seq, state, sender, at, thread, criteria, gates, "
@@ -133,7 +133,7 @@ FACTS = {
         ),
     ),
     "evidence_added": FactKind(
-        "A run, a file, a URL or a note was added as evidence.",
+        "A sender added a run, a file, a URL or a note as evidence.",
         everyone,
         sql_fold(
             "INSERT INTO work_evidence VALUES (:id, :fact_seq, :task, :criterion, :kind, "
@@ -144,7 +144,7 @@ FACTS = {
         ),
     ),
     "gate_created": FactKind(
-        "A gate was created, or got other holders.",
+        "A caller created a gate, or changed its holders.",
         everyone,
         sql_fold(
             "INSERT OR REPLACE INTO work_gates VALUES (:name, :fact_seq, :holders)",
@@ -164,7 +164,7 @@ FACTS = {
         ),
     ),
     "blocker_resolved": FactKind(
-        "A blocker was resolved.",
+        "A sender resolved a blocker.",
         everyone,
         sql_fold(
             "UPDATE work_blockers SET resolved = :fact_seq, resolved_at = :fact_at, "

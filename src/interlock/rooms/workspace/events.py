@@ -19,7 +19,6 @@ from interlock.verbs.answers import without_none
 SCANNED_AT_ONCE = 5000
 # After these, a caller who follows the events must be authenticated again.
 IDENTITY_KINDS = frozenset(kind for kind, declared in FACTS.items() if declared.reauthenticates)
-_HIDDEN = frozenset(name for declared in FACTS.values() for name in declared.hidden)
 
 
 class Event(NamedTuple):
@@ -41,7 +40,7 @@ def viewer_names(sender: str, agent: str, scopes: Iterable[str]) -> frozenset[st
 
 def event(state: FoldedState, fact: Header) -> Event:
     """The event of a fact. The state must have the messages that the fact is about."""
-    outcome = fact.outcome
+    declared, outcome = kind_of(fact), fact.outcome
     shown: dict[str, Any]
     if fact.kind == "message_sent":
         shown = {"message": envelope(from_fact(fact), None)}
@@ -53,7 +52,9 @@ def event(state: FoldedState, fact: Header) -> Event:
             deliveries.append({"id": id, "seq": seq, "recipient": address(recipient)})
         shown = {"state": outcome["state"], "deliveries": deliveries}
     else:
-        shown = dict(_shown(*member) for member in outcome.items() if member[0] not in _HIDDEN)
+        shown = dict(
+            _shown(name, value) for name, value in outcome.items() if name not in declared.hidden
+        )
     head = without_none(
         seq=fact.seq,
         at=rfc3339(fact.at),
@@ -61,7 +62,7 @@ def event(state: FoldedState, fact: Header) -> Event:
         by=address(fact.sender),
         session=fact.session,
     )
-    audience = kind_of(fact).audience(state, fact)
+    audience = declared.audience(state, fact)
     # An outcome may have members of these names too: an agent's kind, a claim's session.
     return Event(fact.seq, fact.kind, audience, shown | head)
 

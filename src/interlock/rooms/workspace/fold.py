@@ -27,7 +27,7 @@ CREATE INDEX refusals_recent ON refusals(sender, at);
 
 FACTS = {
     "workspace_created": FactKind(
-        "The owner created the workspace, and its log began.",
+        "Interlock created the workspace, and its log began.",
         everyone,
         sql_fold(
             "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) "
