@@ -383,7 +383,7 @@ class Listener:
             if self._connection is None:
                 self._connection = self._file.reader()
                 self._version = -1
-            version = int(str(self._connection.pragma("data_version")))
+            version = pragma(self._connection, "data_version")
         changed, self._version = version != self._version, version
         return changed
 
