@@ -20,7 +20,7 @@ up: installed ## start Interlock for your agents, and say what to type; Ctrl-C e
 
 test: ready ## run the tests
 	@.ci/programs
-	$(PYTEST) -n 3 --durations=10 -m 'not long'
+	$(PYTEST) -n 4 --durations=10 -m 'not long'
 
 longtest: ready ## run those that take minutes
 	@.ci/programs
