@@ -271,7 +271,7 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(joined: Place
     (mail,) = joined.ok("inbox", "--from", "otto-cli")["messages"]
     assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
-    assert findings(joined) == [], "whoever sent it knows"
+    assert findings(joined) == [], "the sender knows"
 
 
 @pytest.mark.parametrize(

@@ -541,8 +541,8 @@ def _imports(day: Day) -> None:
     day.do(OWNER, LabelToken(token_format.token_id("1" * 64), "neo-gpt, at work"))
 
 
-# What was played on the day of each recording. Earlier ones stay as they are. A new day is for a
-# kind of fact that no row appends.
+# The script of each recorded day. The recordings stay as they are. A new day is for a kind of fact
+# that no row appends.
 DAYS: dict[str, Callable[[Day], None]] = {
     "v1": play,
     "v2": work,

@@ -26,7 +26,8 @@ from interlock.errors import (
     UnsafeFilesystem,
 )
 from interlock.stores import recognition
-from interlock.stores.presence import FRESH_MS, GLANCE_MS, Bell, Doorbell, Presence
+from interlock.stores.doorbell import Bell, Doorbell
+from interlock.stores.presence import FRESH_MS, GLANCE_MS, Presence
 from interlock.stores.recognition import APPLICATION_ID, FORMAT
 from interlock.stores.sqlite import LogFile, SqliteEngine, Turnstile, clock_ms
 
@@ -184,7 +185,7 @@ def test_a_turnstile_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> 
 
 LISTENING = """
 import sys
-from interlock.stores.presence import Doorbell
+from interlock.stores.doorbell import Doorbell
 bell = Doorbell(sys.argv[1] + "/bells").listen()
 print("listening", flush=True)
 print("rung" if bell.wait(30) else "silent", flush=True)
@@ -347,7 +348,7 @@ def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> Non
 
 BESIDE_MANY_FILES = """
 import os, resource, sys
-from interlock.stores.presence import Doorbell
+from interlock.stores.doorbell import Doorbell
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 others = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]

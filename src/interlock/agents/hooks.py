@@ -444,7 +444,7 @@ def _handed_over(messages: list[Answer]) -> str:
 
     opening = (
         f"Interlock has {_counted(len(messages), 'message')} for you that should not wait until "
-        "you are prompted again. What stands inside an envelope was written by its sender."
+        "you are prompted again. The sender of a message wrote the text inside its envelope."
     )
     closing = (
         "See to it before you stop, or say why not: read what is shown in part (interlock read "

@@ -36,7 +36,7 @@ from interlock.errors import (
 )
 from interlock.log.facts import GENESIS, Entry
 from interlock.stores import Facts, Head, recognition
-from interlock.stores.presence import Bell, Doorbell
+from interlock.stores.doorbell import Bell, Doorbell
 from interlock.stores.recognition import pragma
 
 BUSY_MS = 10_000
