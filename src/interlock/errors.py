@@ -1,7 +1,7 @@
-"""Every refusal: a stable code, a fixed title, how the doors say it, and what to do.
+"""Every refusal: a stable code, a fixed title, the statuses of the interfaces, and a message.
 
-The class is the state that was met; its docstring is the default message. A refusal is the
-same object on every door (`as_dict`). The tree, with the exit status of each branch:
+The class names the state of affairs, and its docstring is the default message. Every interface
+returns a refusal as the same object (`as_dict`). The tree, with the exit status of each branch:
 
     Refusal
     ├── PlainNo (1)       ClaimHeld, NoAnswer, GatesNotPassed, LogDamaged
@@ -16,12 +16,60 @@ same object on every door (`as_dict`). The tree, with the exit status of each br
     │                     UnsafeFilesystem, OtherHost
     └── Internal (70)
 
-Refusals marked `recorded` matter to an auditor and become facts; the others leave no trace.
+Refusals marked `recorded` matter to an auditor, so the node appends them to the log as facts. The
+node stores no trace of the others.
+
+A message names the remedy in the words of the caller's interface: a command, an HTTP request or an
+MCP tool. A rule writes the remedy as a `Remedy`, and the door words it:
+
+    raise NotHolder(
+        f"You have not taken {task}. Take it:",
+        Remedy(f"interlock task take {task}", TakeTask(task)),
+    )
 """
 
 from typing import Any, ClassVar
 
 NOTHING_DONE = "Nothing was done"
+
+
+class Remedy(str):
+    """The command that helps the caller, with the same remedy for the other interfaces.
+
+    As a string it is the command. `request` is the verb that the command calls: the HTTP API words
+    it as a request, and MCP as a call of a tool. `http` and `mcp` have the words of these
+    interfaces where they do not derive from a request."""
+
+    __slots__ = ("http", "mcp", "request")
+
+    def __new__(
+        cls, command: str, request: Any = None, *, http: str | None = None, mcp: str | None = None
+    ) -> "Remedy":
+        remedy = super().__new__(cls, command)
+        remedy.request, remedy.http, remedy.mcp = request, http, mcp
+        return remedy
+
+    request: Any
+    http: str | None
+    mcp: str | None
+
+
+class Message(str):
+    """A text that contains remedies. As a string it has the words of the command line; `parts` are
+    its texts and remedies in their order."""
+
+    __slots__ = ("parts",)
+    parts: tuple[str, ...]
+
+
+def message(*parts: str) -> str:
+    """Join texts and remedies with blanks."""
+    text = " ".join(parts)
+    if not any(isinstance(part, (Remedy, Message)) for part in parts):
+        return text
+    joined = Message(text)
+    joined.parts = parts
+    return joined
 
 
 class Refusal(Exception):
@@ -32,19 +80,24 @@ class Refusal(Exception):
     exit: ClassVar[int]
     http: ClassVar[int]
     recorded: ClassVar[bool] = False
+    # Follows the docstring in the default message.
+    remedy: ClassVar[Remedy | None] = None
 
-    def __init__(self, message: str | None = None, **members: Any) -> None:
-        self.message = message or " ".join((type(self).__doc__ or "").split())
+    def __init__(self, *parts: str, **members: Any) -> None:
+        if not parts:
+            default = " ".join((type(self).__doc__ or "").split())
+            parts = (default, self.remedy) if self.remedy is not None else (default,)
+        self.message = message(*parts)
         self.members = {name: value for name, value in members.items() if value is not None}
         super().__init__(self.message)
 
     @property
     def state(self) -> str:
-        """What is the matter, without the promise to whoever just asked for something."""
+        """The cause, without the note that nothing was done."""
         return self.message.partition(f" {NOTHING_DONE}")[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """The one error object of every door."""
+        """The error object, which is the same on every interface."""
         return {"error": self.title, "code": self.code, "message": self.message} | self.members
 
 
@@ -56,42 +109,43 @@ class PlainNo(Refusal):
 
 
 class ClaimHeld(PlainNo):
-    """Another holder has it. Do other work, ask the holder, or wait with --wait."""
+    """Another holder has this claim. Do other work, or ask the holder."""
 
     code = "CLAIM_HELD"
     title = "Claim held"
 
 
 class NoAnswer(PlainNo):
-    """Nobody answered in time. A late answer arrives in the inbox; do not ask again."""
+    """The question was not answered in time. A late answer arrives in the inbox, so do not ask
+    again."""
 
     code = "NO_ANSWER"
     title = "No answer"
 
 
 class GatesNotPassed(PlainNo):
-    """Something is missing before this is done: see `missing`, with what to do about each."""
+    """The task does not meet all of its requirements. `missing` lists each one and what to do."""
 
     code = "GATES_NOT_PASSED"
     title = "Gates not passed"
 
 
 class LogDamaged(PlainNo):
-    """The log does not verify. Stop writing, keep the file, and restore a backup that does."""
+    """The log does not verify. Stop writing, keep the file, and restore a backup that verifies."""
 
     code = "LOG_DAMAGED"
     title = "Log damaged"
 
 
 class BadInput(Refusal):
-    """The request is not well formed, or asks for what cannot be."""
+    """The request is malformed, or its target does not allow it."""
 
     exit = 2
     http = 400
 
 
 class Usage(BadInput):
-    """The command or request is not of a form that Interlock knows."""
+    """The command or request has an unknown form."""
 
     code = "USAGE"
     title = "Bad usage"
@@ -105,35 +159,35 @@ class InvalidRecipientShape(BadInput):
 
 
 class InvalidMessage(BadInput):
-    """The message does not fit the contract of its type. See interlock schema TYPE."""
+    """The payload does not match the JSON Schema of its message type."""
 
     code = "INVALID_MESSAGE"
     title = "Invalid message"
 
 
 class UnknownType(BadInput):
-    """There is no such message type. interlock schema lists them."""
+    """Unknown message type. `valid_types` lists the types that can be sent."""
 
     code = "UNKNOWN_TYPE"
     title = "Unknown message type"
 
 
 class UseVerb(BadInput):
-    """Messages of this type are written by their own verb and cannot be sent by hand."""
+    """Interlock writes messages of this type itself, when the operation of that name is called."""
 
     code = "USE_VERB"
     title = "Use the verb"
 
 
 class DigestMismatch(BadInput):
-    """The bytes do not have the digest that was promised. Upload them again."""
+    """The uploaded bytes do not have the announced SHA-256. Upload them again."""
 
     code = "DIGEST_MISMATCH"
     title = "Digest mismatch"
 
 
 class NotFound(BadInput):
-    """There is nothing of that name that you may see."""
+    """Not found, or not visible to you."""
 
     code = "NOT_FOUND"
     title = "Not found"
@@ -141,7 +195,7 @@ class NotFound(BadInput):
 
 
 class UnknownRecipient(BadInput):
-    """Nobody of that name has joined, and this workspace delivers to known names only."""
+    """The recipient is not registered, and this workspace delivers only to registered names."""
 
     code = "UNKNOWN_RECIPIENT"
     title = "Unknown recipient"
@@ -149,7 +203,7 @@ class UnknownRecipient(BadInput):
 
 
 class NameTaken(BadInput):
-    """That name is in use already."""
+    """This name is already registered. Choose another name."""
 
     code = "NAME_TAKEN"
     title = "Name taken"
@@ -157,7 +211,7 @@ class NameTaken(BadInput):
 
 
 class IdempotencyConflict(BadInput):
-    """This key was used before with another body. Use a new key for a new act."""
+    """This idempotency key was used before with another body. Use a new key."""
 
     code = "IDEMPOTENCY_CONFLICT"
     title = "Idempotency conflict"
@@ -165,8 +219,8 @@ class IdempotencyConflict(BadInput):
 
 
 class TooManyHops(BadInput):
-    """This chain of replies is longer than the workspace allows; agents answering each other in
-    a loop look like this. Stop, or let a person start a new thread."""
+    """This chain of replies exceeds the workspace's hop limit. Two agents that answer each other in
+    a loop cause this. Stop replying, or ask a person to start a new thread."""
 
     code = "TOO_MANY_HOPS"
     title = "Too many hops"
@@ -174,7 +228,7 @@ class TooManyHops(BadInput):
 
 
 class TooLarge(BadInput):
-    """It is larger than this workspace allows."""
+    """The request is larger than the workspace allows."""
 
     code = "TOO_LARGE"
     title = "Too large"
@@ -182,21 +236,21 @@ class TooLarge(BadInput):
 
 
 class NotAWorkspace(BadInput):
-    """What is there is not an Interlock workspace, and it was left alone."""
+    """The path exists and is not an Interlock workspace. Nothing was changed."""
 
     code = "NOT_A_WORKSPACE"
     title = "Not a workspace"
 
 
 class GateHasNoHolder(BadInput):
-    """Nobody can hold that gate, so it would never be passed. See interlock gate list."""
+    """No sender can hold this gate, so no task could pass it."""
 
     code = "GATE_HAS_NO_HOLDER"
     title = "Gate has no holder"
 
 
 class AlreadyDone(BadInput):
-    """The task has come to its end, and stays as it ended."""
+    """The task has ended. Its state cannot change any more."""
 
     code = "ALREADY_DONE"
     title = "Already done"
@@ -204,7 +258,7 @@ class AlreadyDone(BadInput):
 
 
 class NotSubmitted(BadInput):
-    """What was looked at is not what is submitted. See interlock task show."""
+    """The reviewed commit is not the submitted commit."""
 
     code = "NOT_SUBMITTED"
     title = "Not submitted"
@@ -212,39 +266,54 @@ class NotSubmitted(BadInput):
 
 
 class NotAllowed(Refusal):
-    """Who you are does not allow it."""
+    """The caller's identity does not allow this request."""
 
     exit = 3
     http = 403
 
 
 class NoIdentity(NotAllowed):
-    """Nobody is said to act. Give --from SENDER, or set INTERLOCK_TOKEN; interlock join NAME
-    makes a sender."""
+    """No identity given."""
 
     code = "NO_IDENTITY"
     title = "No identity"
     http = 401
+    remedy = Remedy(
+        "Give --from SENDER, or set INTERLOCK_TOKEN. To register a sender: interlock join NAME",
+        http="Send the header `Authorization: Bearer TOKEN`.",
+        mcp="Set the header `Authorization: Bearer TOKEN` in the client's MCP configuration. "
+        "`interlock setup` in a shell writes the configuration.",
+    )
 
 
 class BadToken(NotAllowed):
-    """That token opens nothing here. interlock token list shows those that do."""
+    """This token is not valid for this workspace."""
 
     code = "BAD_TOKEN"
     title = "Bad token"
     http = 401
+    remedy = Remedy(
+        "To list the valid tokens: interlock token list",
+        http="Ask an admin of the workspace for a token.",
+        mcp="Ask your user to check the token in the client's MCP configuration.",
+    )
 
 
 class TokenExpired(NotAllowed):
-    """That token has expired. Its owner can mint another: interlock token rotate."""
+    """This token has expired."""
 
     code = "TOKEN_EXPIRED"
     title = "Token expired"
     http = 401
+    remedy = Remedy(
+        "The sender's owner or an admin can replace it: interlock token rotate",
+        http="The sender's owner or an admin can replace it: `POST /v1/tokens/rotate`",
+        mcp="Ask your user to replace it: `interlock token rotate` in a shell.",
+    )
 
 
 class WrongAudience(NotAllowed):
-    """That token is for another place than the one where it was shown."""
+    """This token was issued for another address of the server."""
 
     code = "WRONG_AUDIENCE"
     title = "Wrong audience"
@@ -253,21 +322,22 @@ class WrongAudience(NotAllowed):
 
 
 class ForeignOrigin(NotAllowed):
-    """The request comes from a page of another site, and was refused unread."""
+    """The request comes from a web page of another origin. The server refused it unread."""
 
     code = "FOREIGN_ORIGIN"
     title = "Foreign origin"
 
 
 class UnknownSender(NotAllowed):
-    """No credential for that sender is kept here."""
+    """This machine has no credential for that sender."""
 
     code = "UNKNOWN_SENDER"
     title = "Unknown sender"
 
 
 class IdentityMismatch(NotAllowed):
-    """The token decides who sends, and it is another sender's. Leave the sender out."""
+    """The token belongs to another sender than the request names. The token decides the sender, so
+    omit the name."""
 
     code = "IDENTITY_MISMATCH"
     title = "Identity mismatch"
@@ -275,7 +345,7 @@ class IdentityMismatch(NotAllowed):
 
 
 class MissingScope(NotAllowed):
-    """The token lacks the scope that this act needs."""
+    """The token lacks the scope that this request needs."""
 
     code = "MISSING_SCOPE"
     title = "Missing scope"
@@ -283,7 +353,8 @@ class MissingScope(NotAllowed):
 
 
 class OwnWork(NotAllowed):
-    """Nobody judges their own work, on any of their surfaces. Another holder must."""
+    """An agent cannot give a verdict on its own work, on any of its surfaces. Ask another holder of
+    the gate."""
 
     code = "OWN_WORK"
     title = "Own work"
@@ -291,7 +362,7 @@ class OwnWork(NotAllowed):
 
 
 class NotHolder(NotAllowed):
-    """You do not hold that claim, so it was left as it is."""
+    """You do not hold this claim. Nothing was changed."""
 
     code = "NOT_HOLDER"
     title = "Not the holder"
@@ -299,7 +370,8 @@ class NotHolder(NotAllowed):
 
 
 class StaleFence(NotAllowed):
-    """The fence you presented is no longer the claim's: you lost it. Stop, and acquire again."""
+    """Your fence is out of date, because you lost the claim. Stop the work, and acquire the claim
+    again."""
 
     code = "STALE_FENCE"
     title = "Stale fence"
@@ -308,15 +380,15 @@ class StaleFence(NotAllowed):
 
 
 class NotAvailable(Refusal):
-    """Not now."""
+    """Interlock cannot serve the request now."""
 
     exit = 4
     http = 503
 
 
 class RateLimited(NotAvailable):
-    """Too many sends in a minute. Wait, then go on; two agents answering each other in a loop
-    look like this."""
+    """The sender exceeded its limit of messages per minute. Wait before you send again. Two agents
+    that answer each other in a loop cause this."""
 
     code = "RATE_LIMITED"
     title = "Rate limited"
@@ -324,50 +396,55 @@ class RateLimited(NotAvailable):
 
 
 class Paused(NotAvailable):
-    """The workspace is paused: nothing may be written until interlock resume."""
+    """The workspace is paused. It accepts no writes until a person or an admin resumes it."""
 
     code = "PAUSED"
     title = "Paused"
+    remedy = Remedy(
+        "To resume it: interlock resume",
+        http="To resume it: `POST /v1/resume`",
+        mcp="Wait, or ask your user.",
+    )
 
 
 class EngineUnavailable(NotAvailable):
-    """The log cannot be reached."""
+    """Interlock cannot reach the log."""
 
     code = "ENGINE_UNAVAILABLE"
     title = "Engine unavailable"
 
 
 class LogForked(NotAvailable):
-    """This node's log and the engine's are not the same any more. Nothing is written until
-    interlock repair has settled it."""
+    """This node's log and the engine's log differ. The node accepts no writes until an operator
+    runs interlock repair."""
 
     code = "LOG_FORKED"
     title = "The log forks"
 
 
 class NewerVersion(NotAvailable):
-    """This workspace was written by a newer Interlock. Upgrade this one."""
+    """A newer version of Interlock wrote this workspace. Upgrade this installation."""
 
     code = "NEWER_VERSION"
     title = "Newer version"
 
 
 class UnsafeFilesystem(NotAvailable):
-    """The workspace lies on a network filesystem, where SQLite's locks cannot be trusted."""
+    """The workspace is on a network filesystem, where SQLite's locks are not reliable."""
 
     code = "UNSAFE_FILESYSTEM"
     title = "Unsafe filesystem"
 
 
 class OtherHost(NotAvailable):
-    """The workspace was last used on another machine, which may still be using it."""
+    """Another machine used this workspace last, and may still use it."""
 
     code = "OTHER_HOST"
     title = "Used on another host"
 
 
 class Internal(Refusal):
-    """A defect in Interlock."""
+    """Interlock has a defect."""
 
     code = "INTERNAL"
     title = "Internal error"
@@ -376,7 +453,7 @@ class Internal(Refusal):
 
 
 def by_code(code: str) -> type[Refusal]:
-    """The class behind a code, for doors that have an error object and need its status."""
+    """Return the class of a code. Raises KeyError."""
     return _BY_CODE[code]
 
 
@@ -388,9 +465,17 @@ _BY_CODE = {kind.code: kind for kind in _leaves(Refusal) if "code" in vars(kind)
 
 
 def unknown_outcome() -> EngineUnavailable:
-    """For a request that began and whose end is not known."""
+    """Return the refusal of a request that started and did not report its result."""
     return EngineUnavailable(
-        "The outcome is unknown: the act began, and no answer came in time. Try again with the "
-        "same --key, which does it at most once.",
+        "The outcome is unknown: the request started, and no answer came in time.",
+        SAME_KEY,
         outcome="unknown",
     )
+
+
+SAME_KEY = Remedy(
+    "Retry with the same --key, so that Interlock executes the request at most once.",
+    http="Retry with the same `Idempotency-Key`, so that Interlock executes the request at most "
+    "once.",
+    mcp="Retry with the same `key`, so that Interlock executes the request at most once.",
+)

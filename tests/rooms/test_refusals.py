@@ -69,7 +69,8 @@ def test_a_code_has_one_title_and_one_status_on_every_door(
     kind = errors.by_code(code)
     assert (kind.code, kind.title, kind.exit, kind.http) == (code, title, exit_status, http)
     assert kind().as_dict() == {"error": title, "code": code, "message": kind().message}
-    assert kind().message.endswith(".")
+    remedy = kind.remedy or ""
+    assert kind().message.removesuffix(remedy).rstrip().endswith(".")
 
 
 def test_every_refusal_stands_in_the_list_above() -> None:

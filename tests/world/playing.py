@@ -4,9 +4,10 @@ outcome comparable between doors."""
 import difflib
 import json
 import re
+import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import interlock
 from interlock.client import Client
+from interlock.doors.cli.grammar import COMMON, parse
+from interlock.doors.cli.lookup import commands_for
+from interlock.doors.mcp.tools import call_of, checked, mcp_words, offered_tools
+from interlock.errors import Message, Remedy
 from interlock.verbs.verb import Verb
+from interlock.verbs.wording import Words, http_words, worded
 from world.commandline import LIMIT_S, TIME, Place, until
 from world.doors import Door, Workspace
 from world.fork_server import Servers, ServersByWorkspace
@@ -25,12 +31,21 @@ from world.row import OWNER, Caller, Kind, Meanwhile, Row, Step
 T = TypeVar("T")
 
 
-class Played(NamedTuple):
-    """The answer of a door, and the entries that the log has since then, with their bodies."""
+# The words that a family of doors has for remedies. The others name commands.
+WORDS: dict[str, Words] = {"http": http_words, "mcp": mcp_words}
 
+
+class Played(NamedTuple):
+    """The answer of a door, and the entries that the log has since then, with their bodies.
+    `raw` is the answer as the door gave it, and `worded` the answer in the words of each family of
+    doors."""
+
+    family: str
     kind: Kind
+    raw: Any
     answer: Any
     facts: Any
+    worded: dict[str, Any]
 
     @property
     def code(self) -> Any:
@@ -118,7 +133,12 @@ def _played(row: Row, door: Door, furnished: Furnished, stage: Stage) -> Played:
     place = stage.workspace.place
     comparable = Comparable(stage.workspace, furnished)
     answer = comparable.of(outcome.answer)
-    return Played(outcome.kind, answer, comparable.of(_facts(place, stage.before)))
+    facts = comparable.of(_facts(place, stage.before))
+    in_words = {
+        family: Comparable(stage.workspace, furnished).of(worded(outcome.answer, words))
+        for family, words in WORDS.items()
+    }
+    return Played(door.family, outcome.kind, outcome.answer, answer, facts, in_words)
 
 
 def _facts(place: Place, after: int) -> list[Any]:
@@ -179,6 +199,8 @@ def _part(answer: Any, path: str) -> Any:
 
 def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played]) -> None:
     """Checks that each door has the outcome of the row, and that all doors have the same."""
+    for remedy in remedies(outcomes[next(iter(outcomes))].raw):
+        check_remedy(remedy)
     for name, outcome in outcomes.items():
         assert (outcome.kind, outcome.code) == (row.kind, row.code), (name, outcome)
         missing = _missing(furnished.filled(row.has), outcome.answer)
@@ -186,9 +208,10 @@ def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played
     first, *others = outcomes
     assert others, "one door alone shows nothing"
     for name in others:
-        difference = "".join(
-            difflib.unified_diff(_shown(row, outcomes[first]), _shown(row, outcomes[name]), n=1)
-        )
+        played = outcomes[name]
+        expected = outcomes[first]
+        expected = expected._replace(answer=expected.worded.get(played.family, expected.answer))
+        difference = "".join(difflib.unified_diff(_shown(row, expected), _shown(row, played), n=1))
         assert not difference, f"{first} and {name} differ:\n{difference}"
 
 
@@ -208,8 +231,38 @@ def _shown(row: Row, played: Played) -> list[str]:
     answer = played.answer
     if row.own_words:
         answer = {name: answer[name] for name in ("error", "code")}
+    elif played.family == "cli" and "member" in answer:
+        # The command names the flag or the argument, and the other doors name the field.
+        message = re.sub(r"^(--[a-z-]+|[A-Z]+)(?= )", answer["member"], answer["message"])
+        answer = answer | {"message": message}
     shown = {"answer": answer, "facts": played.facts}
     return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False).splitlines(keepends=True)
+
+
+# --- the remedies
+
+
+def remedies(value: Any) -> Iterator[Remedy]:
+    """The remedies in an answer of a client that opened the workspace's file."""
+    if isinstance(value, Remedy):
+        yield value
+    elif isinstance(value, dict):
+        yield from remedies([*value.values()])
+    elif isinstance(value, Message | list | tuple):
+        for part in value.parts if isinstance(value, Message) else value:
+            yield from remedies(part)
+
+
+def check_remedy(remedy: Remedy) -> None:
+    """Checks that the command exists, and that the tool takes the arguments."""
+    if remedy.request is None:
+        return
+    words = shlex.split(remedy)
+    assert words[0] == "interlock", remedy
+    parse(words[1:], commands_for(words[1:]), COMMON)
+    if (called := call_of(remedy.request)) is not None:
+        tool, arguments = called
+        checked(offered_tools()[tool], json.loads(json.dumps(arguments)))
 
 
 # --- the parts that must differ

@@ -14,7 +14,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock import __version__
-from interlock.errors import BadToken, EngineUnavailable, Internal, NotAWorkspace, Usage, by_code
+from interlock.errors import (
+    SAME_KEY,
+    BadToken,
+    EngineUnavailable,
+    Internal,
+    NotAWorkspace,
+    Usage,
+    by_code,
+)
 from interlock.verbs import Record
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
@@ -249,13 +257,13 @@ def shut_out(place: str, why: str) -> EngineUnavailable:
 
 def unknown_server_outcome(trouble: Exception) -> EngineUnavailable:
     """For a request that was sent and got no answer."""
+    why = f"closed the connection before it answered ({trouble})"
     if isinstance(trouble, TimeoutError):
-        what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
-        what += " it."
-    else:
-        what = f"went away before it answered ({trouble}), and may have done what was asked."
+        why = "does not answer (to find out why: interlock doctor)"
     return EngineUnavailable(
-        f"The server {what} Look, or try again with the same --key, which does it at most once.",
+        f"The server {why}. The outcome is unknown: the server may have executed the request, or "
+        "may still execute it.",
+        SAME_KEY,
         outcome="unknown",
     )
 

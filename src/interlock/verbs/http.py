@@ -18,6 +18,8 @@ KEY_HEADER = "Idempotency-Key"
 SESSION_HEADER = "Interlock-Session"
 SENDER_HEADER = "Interlock-Sender"
 OWNER_HEADER = "Interlock-Owner"
+# The interface whose words the remedies in an answer have: `cli`, or by default those of HTTP.
+INTERFACE_HEADER = "Interlock-Interface"
 # The position of the log when a node answered. A client that sends it to another node reads its
 # own writes there.
 SEEN_HEADER = "Interlock-Seq"
@@ -44,7 +46,7 @@ def encode(credentials: "Credentials", request: "Verb") -> HttpRequest:
         for name, value in request._asdict().items()
         if name not in defaults or value != defaults[name]
     }
-    headers = {}
+    headers = {INTERFACE_HEADER: "cli"}
     if credentials.token is not None:
         headers["Authorization"] = f"Bearer {quoted(credentials.token)}"
     if credentials.session is not None:

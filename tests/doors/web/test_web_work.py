@@ -228,7 +228,7 @@ def test_what_is_missing_comes_with_the_command_for_it(
     assert set(page.locator(".missing code").all_text_contents()) == wanted
     page.get_by_role("link", name="first").click()
     expect(page.locator(".missing code")).to_have_text("interlock task take first")
-    expect(page.locator(".missing")).to_contain_text("Nobody works on it.")
+    expect(page.locator(".missing")).to_contain_text("No worker has taken first.")
 
 
 @needs_browser

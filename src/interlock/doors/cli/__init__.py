@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from interlock.errors import Internal, Refusal, by_code
+from interlock.errors import BadInput, Internal, Refusal, by_code
 
 if TYPE_CHECKING:
-    from interlock.doors.cli.grammar import Parsed
+    from interlock.doors.cli.grammar import Argument, Flag, Parsed
 
 INTERRUPTED = 130
 UNWRITTEN = 4
@@ -92,9 +92,28 @@ def run(words: list[str]) -> int:
         if isinstance(answer, int):
             return answer
         _print(parsed.command.name, answer, json=context.json)
+    except BadInput as refusal:
+        raise _with_flag(parsed, refusal) from None
     finally:
         context.close()
     return _status(answer)
+
+
+def _with_flag(parsed: "Parsed", refusal: BadInput) -> BadInput:
+    """Name the flag or the argument of the command line, where the refusal of a value begins with
+    the name of its field."""
+    from interlock.doors.cli.derived import field_of
+
+    verb, member = parsed.command.verb, refusal.members.get("member")
+    if verb is None or not member or not refusal.message.startswith(f"{member} "):
+        return refusal
+    specs: list[Argument | Flag] = [*parsed.command.arguments, *parsed.command.flags]
+    for spec in specs:
+        field = field_of(verb, spec.name)
+        if field is not None and field.name == member and spec.key in parsed.values:
+            text = refusal.message.removeprefix(member)
+            return type(refusal)(f"{spec.name}{text}", **refusal.members)
+    return refusal
 
 
 def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:

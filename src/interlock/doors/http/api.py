@@ -36,6 +36,7 @@ from interlock.node.live import LiveNode
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import (
+    INTERFACE_HEADER,
     KEY_HEADER,
     OWNER_HEADER,
     SEEN_HEADER,
@@ -45,8 +46,8 @@ from interlock.verbs.http import (
 )
 from interlock.verbs.types import SESSION_ID, Binary, Integer, Several, Shape, Switch
 from interlock.verbs.verb import Field, Verb, fields_of
+from interlock.verbs.wording import http_words, worded
 
-SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
 LONG_BODY = 64 << 10
 REQUESTS_PER_S = 600.0
 BURST = 3000.0
@@ -118,9 +119,8 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
         answer = await (while_there(http, calling) if waits else calling)
         node = context.live.node
         # On a shared log the answer says how far the log went, for a next request to another node.
-        return JsonResponse(
-            answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None
-        )
+        seen = {SEEN_HEADER: str(node.reached)} if node.shared else None
+        return response_class(headers)(answer, headers=seen)
 
     async def endpoint(http: Request) -> Response:
         try:
@@ -184,7 +184,7 @@ class ApiContext:
         if (authorization := headers.get("Authorization")) is not None:
             kind, _, shown = authorization.partition(" ")
             if kind.lower() != "bearer" or not shown.strip():
-                raise NoIdentity(SHOW_A_TOKEN)
+                raise NoIdentity
             token = unquote(shown.strip())
         local = bool(scope.get("interlock.local"))
         if token is not None and not local:
@@ -194,7 +194,7 @@ class ApiContext:
         else:
             is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
             if token is None and not local:
-                raise NoIdentity(SHOW_A_TOKEN)
+                raise NoIdentity
         seen = position(
             headers.get(SEEN_HEADER),
             f"{SEEN_HEADER} is a position of the log: the number that an answer had there.",
@@ -394,13 +394,40 @@ def request_of(
 
 
 class JsonResponse(Response):
+    """An answer whose remedies are requests to the HTTP API."""
+
     media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return in_json(content)
+
+
+class CommandResponse(JsonResponse):
+    """An answer whose remedies are commands, for a command that calls the server."""
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
 
 
-def refused(refusal: Refusal, status: int | None = None) -> JsonResponse:
+def in_json(content: Any) -> bytes:
+    """Encode an answer. Its remedies become requests to the HTTP API."""
+
+    def words(text: Any) -> str:
+        if not isinstance(text, str):
+            raise TypeError(f"{type(text).__name__} is no JSON type.")
+        return str(worded(text, http_words))
+
+    return orjson.dumps(content, words, orjson.OPT_PASSTHROUGH_SUBCLASS)
+
+
+def response_class(headers: Mapping[str, str]) -> type[JsonResponse]:
+    return CommandResponse if headers.get(INTERFACE_HEADER) == "cli" else JsonResponse
+
+
+def refused(
+    refusal: Refusal, status: int | None = None, request: Mapping[str, str] | None = None
+) -> JsonResponse:
+    """The response for a refusal. `request` are the headers of the request."""
     status = status or refusal.http
     headers = {}
     if isinstance(refusal, RateLimited):
@@ -408,7 +435,7 @@ def refused(refusal: Refusal, status: int | None = None) -> JsonResponse:
     if isinstance(refusal, MissingScope):
         scope = refusal.members.get("scope", "")
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
-    return JsonResponse(refusal.as_dict(), status, headers)
+    return response_class(request or {})(refusal.as_dict(), status, headers)
 
 
 async def while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:

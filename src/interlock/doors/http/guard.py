@@ -87,7 +87,7 @@ class Guard:
             if started:
                 raise
             refusal, status = _refusal_of(trouble, scope)
-            response = refused(refusal, status)
+            response = refused(refusal, status, headers)
             if isinstance(trouble, HTTPException) and trouble.headers:
                 response.headers.update(trouble.headers)
             if response.status_code == 408:

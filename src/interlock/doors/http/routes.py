@@ -15,6 +15,7 @@ from interlock.doors.http.api import (
     by_method,
     decoder,
     endpoint_of,
+    in_json,
     position,
     refused,
     routes_of,
@@ -96,7 +97,7 @@ def _events(context: ApiContext) -> Endpoint:
                 ]
                 yield b"".join(encoded) or b": still here\n\n"
         except NotAllowed as refusal:
-            yield b"event: refused\ndata: " + orjson.dumps(refusal.as_dict()) + b"\n\n"
+            yield b"event: refused\ndata: " + in_json(refusal.as_dict()) + b"\n\n"
         except Refusal:
             return  # the log is not available; the client comes back
 

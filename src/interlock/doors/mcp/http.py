@@ -51,10 +51,12 @@ from interlock.doors.mcp.service import (
     server,
     waits,
 )
+from interlock.doors.mcp.tools import mcp_words
 from interlock.errors import Refusal, Usage, by_code
 from interlock.node.live import LiveNode
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.wording import worded
 
 # The sender, the session and the id of a call.
 CallKey = tuple[str, str | None, str]
@@ -117,7 +119,7 @@ class Mounted:
                 raise Unreadable
             body = await request.body()  # the server's guard limits its size and its time
         except Refusal as refusal:
-            await _refused(refusal.as_dict(), refusal.http)(scope, receive, send)
+            await _refused(worded(refusal.as_dict(), mcp_words), refusal.http)(scope, receive, send)
             return
 
         async def send_unless_failed(message: Message) -> None:

@@ -33,6 +33,7 @@ from interlock.doors.mcp.tools import (
     Arguments,
     OfferedTool,
     checked,
+    mcp_words,
     offered_tools,
     without_sender,
 )
@@ -59,6 +60,7 @@ from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import Flow, LocalRead, run_async
 from interlock.verbs.verb import Verb, fields_of
+from interlock.verbs.wording import worded
 
 Context = ServerRequestContext[Any, Any]
 CredentialsOf = Callable[[Context], Credentials]
@@ -134,7 +136,7 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {clip(tool)}")
         refusal: Refusal | None = None
         try:
-            structured = await run_tool(ctx, tool, arguments)
+            structured = worded(await run_tool(ctx, tool, arguments), mcp_words)
             text = answer_text(structured)
         except Refusal as refused:
             refusal = refused
@@ -145,7 +147,7 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
                 "for was done."
             )
         if refusal is not None:
-            structured = refusal.as_dict()
+            structured = worded(refusal.as_dict(), mcp_words)
             text = json_text(structured)
         result: dict[str, Any] = {
             "content": [{"type": "text", "text": text}],

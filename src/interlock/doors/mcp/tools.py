@@ -9,13 +9,22 @@ the first call. Arguments are checked against the input schema; the node checks 
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import orjson
 from typing_extensions import is_typeddict
 
-from interlock.errors import Usage
+from interlock.errors import Remedy, Usage
 from interlock.rooms import catalogue
-from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
 from interlock.rooms.mail.message_types import clip
-from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.rooms.mail.verbs import (
+    AnswerAsk,
+    ListInbox,
+    ReadMessage,
+    Search,
+    SendMessage,
+    ShowReceipts,
+    ShowThread,
+)
 from interlock.rooms.work.verbs import (
     CancelTask,
     CompleteTask,
@@ -30,6 +39,7 @@ from interlock.rooms.work.verbs import (
 from interlock.verbs.addresses import unicode
 from interlock.verbs.types import Choice, Integer, Object, Several, Shape, Switch
 from interlock.verbs.verb import Field, Verb, fields_of, summary
+from interlock.verbs.wording import in_a_shell
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
@@ -450,3 +460,63 @@ def _refused(member: str, schema: Schema, why: str) -> Usage:
         case _:
             expected = f"a {schema['type']}"
     return Usage(f"{member} {why}. It must be {expected}.", member=member, expected=expected)
+
+
+# --- remedies
+
+# The tools of verbs that share a tool: its name, the arguments that select the verb, and the
+# parameters whose field has another name.
+SHARED_TOOLS: Final[dict[type[Verb], tuple[str, Arguments, dict[str, str]]]] = {
+    AnswerAsk: ("send", {}, {"message": "reply_to"}),
+    ListInbox: ("inbox", {}, {}),
+    Search: ("inbox", {}, {}),
+    ShowThread: ("inbox", {}, {"message": "thread"}),
+    ReadMessage: ("read", {}, {"message": "id"}),
+    ShowReceipts: ("read", {}, {"message": "id"}),
+    AcquireClaim: ("claim", {}, {}),
+    CheckClaim: ("claim", {"check": True}, {}),
+    ListClaims: ("claim", {"check": True}, {}),
+    ReleaseClaim: ("release", {}, {}),
+    **{verb: ("task", {"action": action}, {}) for action, (verb, _) in TASK_ACTIONS.items()},
+}
+
+
+def mcp_words(remedy: Remedy) -> str:
+    """Word a remedy as a call of a tool, such as `task(action: take, id: T-1)`."""
+    if remedy.mcp is not None:
+        return remedy.mcp
+    request: Verb | None = remedy.request
+    if request is None or (called := call_of(request)) is None:
+        return in_a_shell(remedy)
+    tool, arguments = called
+    given = ", ".join(f"{name}: {_argument(value)}" for name, value in arguments.items())
+    return f"`{tool}({given})`"
+
+
+def call_of(request: Verb) -> tuple[str, Arguments] | None:
+    """The tool that makes this request, and its arguments."""
+    declared = request.declared
+    selecting: Arguments = {}
+    if declared.mcp is not None:
+        tool = declared.mcp.name
+        names = {field: name for name, field in declared.bind.items() if name.islower()}
+    elif type(request) in SHARED_TOOLS:
+        tool, selecting, names = SHARED_TOOLS[type(request)]
+    else:
+        return None
+    defaults = request._field_defaults
+    given = {
+        names.get(name, name): value
+        for name, value in request._asdict().items()
+        if name not in defaults or value != defaults[name]
+    }
+    return tool, selecting | given
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_argument, value))}]"
+    text = orjson.dumps(value).decode()
+    return (
+        text.strip('"') if isinstance(value, str) and value.isascii() and " " not in value else text
+    )

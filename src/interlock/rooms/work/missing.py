@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlock.errors import Remedy
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
@@ -20,6 +21,15 @@ from interlock.rooms.work.records import (
     open_blockers,
     tasks,
     workers,
+)
+from interlock.rooms.work.verbs import (
+    CancelTask,
+    CreateGate,
+    GiveVerdict,
+    ResolveBlocker,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
 )
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
@@ -129,12 +139,21 @@ def judges(tx: Transaction, gate: str, own: Collection[str | None]) -> list[str]
     return [sender for sender in holders(tx, gate) if agent_of(tx.state, sender) not in own]
 
 
-def to_add_holder(tx: Transaction, gate: str) -> str:
-    """The command that adds a holder to a gate, or creates the gate."""
+def to_add_holder(tx: Transaction, gate: str) -> Remedy:
+    """Add a holder to a gate, or create the gate."""
     present = listed(tx, gate)
+    named = (*present, "SENDER")
     replace = " --replace" if present else ""
-    named = "".join(f" --holder {holder}" for holder in (*present, "SENDER"))
-    return f"interlock gate create {gate}{replace}{named}"
+    flags = "".join(f" --holder {holder}" for holder in named)
+    return Remedy(
+        f"interlock gate create {gate}{replace}{flags}",
+        CreateGate(gate, named, replace=bool(present)),
+    )
+
+
+def to_submit(task: str) -> Remedy:
+    """Submit a task. The command takes the commit of the repository that the worker is in."""
+    return Remedy(f"interlock task submit {task}", SubmitTask(task, "COMMIT"))
 
 
 # --- open requirements
@@ -143,18 +162,19 @@ def to_add_holder(tx: Transaction, gate: str) -> str:
 def missing(tx: Transaction, task: Task) -> list[answers.Need]:
     """The open requirements of a task. Empty for a task that may be completed."""
     needs = open_dependencies(tx, task)
-    to_submit = f"interlock task submit {task.id}"
+    submitting: str = to_submit(task.id)
     if task.state != "submitted":
         claim = claim_on(tx, task.id)
         if needs:
-            why, to_submit = "It cannot be taken yet.", needs[0]["do"]
+            why, submitting = f"No worker can take {task.id} yet.", needs[0]["do"]
         elif claim is None or claim.fence != task.fence:
-            why, to_submit = "Nobody works on it.", f"interlock task take {task.id}"
+            why = f"No worker has taken {task.id}."
+            submitting = Remedy(f"interlock task take {task.id}", TakeTask(task.id))
         elif task.submission is not None:
-            why = "A gate failed what was submitted: put it right, and submit again."
+            why = "A gate failed the submission. Fix the work, and submit it again."
         else:
-            why = "Nothing is submitted."
-        needs.append({"what": "submission", "message": why, "do": to_submit})
+            why = "The worker has not submitted a commit."
+        needs.append({"what": "submission", "message": why, "do": submitting})
 
     gates = task.gates.split()
     for criterion in criteria(tx, task):
@@ -162,16 +182,16 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
             continue
         number = criterion.number
         if gates and criterion.to_name is not None:
-            do = to_pass(tx, task, gates[0])
+            do: str = to_pass(tx, task, gates[0])
         elif task.submission is None and criterion.runs and criterion.runs[-1].stands():
-            do = to_submit
+            do = submitting
         else:
             runs = [run for run in criterion.runs if not run.redacted]
             command = body(tx, runs[-1].seq).get("command", "") if runs else ""
             words = command if isinstance(command, str) else shlex.join(command)
             if not 0 < len(words) <= MAX_REPEATED_LENGTH or not words.isprintable():
                 words = "COMMAND"
-            do = f"interlock evidence run --task {task.id} --criterion {number} -- {words}"
+            do = Remedy(f"interlock evidence run --task {task.id} --criterion {number} -- {words}")
         needs.append(
             {
                 "what": "criterion",
@@ -188,13 +208,14 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
         if verdict is not None and verdict.verdict == "pass":
             continue
         able = [address(name) for name in holders(tx, gate)]
-        why = "has failed it" if verdict is not None else "has not passed what is submitted"
+        why = "failed" if verdict is not None else "has not passed"
         needs.append(
             {
                 "what": "gate",
                 "gate": gate,
                 "holders": able,
-                "message": f"The gate {gate} {why}. It is held by {' '.join(able) or 'nobody'}.",
+                "message": f"The gate {gate} {why} the submission. Its holders: "
+                f"{' '.join(able) or 'none'}.",
                 "do": to_pass(tx, task, gate),
             }
         )
@@ -235,28 +256,34 @@ def open_dependencies(tx: Transaction, task: Task) -> list[answers.Need]:
                 task=id,
                 state=other.state,
                 message=f"{message}.",
-                do=f"interlock task {f'cancel {task.id}' if other.has_ended else f'show {id}'}",
+                do=Remedy(f"interlock task cancel {task.id}", CancelTask(task.id))
+                if other.has_ended
+                else Remedy(f"interlock task show {id}", ShowTask(id)),
             )
         )
     return found
 
 
-def to_pass(tx: Transaction, task: Task, gate: str) -> str:
-    """The command that brings the task closer to passing the gate: submit it, pass it with the
-    evidence that no verdict names yet, or add a holder where only workers hold the gate."""
+def to_pass(tx: Transaction, task: Task, gate: str) -> Remedy:
+    """The next step towards a pass of the gate: submit the task, pass it with the evidence that no
+    verdict names yet, or add a holder if only workers hold the gate."""
     if not judges(tx, gate, workers(tx, task.id)):
         return to_add_holder(tx, gate)
     if task.state != "submitted" or task.commit is None:
-        return f"interlock task submit {task.id}"
-    unnamed = (criterion.to_name for criterion in criteria(tx, task))
-    flags = "".join(f" --evidence {id}" for id in unnamed if id is not None)
-    return f"interlock gate pass {task.id} {gate} --commit {task.commit[:12]}{flags}"
+        return to_submit(task.id)
+    found = criteria(tx, task)
+    unnamed = tuple(criterion.to_name for criterion in found if criterion.to_name is not None)
+    commit, flags = task.commit[:12], "".join(f" --evidence {id}" for id in unnamed)
+    return Remedy(
+        f"interlock gate pass {task.id} {gate} --commit {commit}{flags}",
+        GiveVerdict(task.id, gate, "pass", commit=commit, evidence=unnamed),
+    )
 
 
-def to_resolve(tx: Transaction, blocker: Blocker, task: Task | None) -> str:
-    """The command that resolves a blocker. A gate resolves its own blockers when it passes."""
+def to_resolve(tx: Transaction, blocker: Blocker, task: Task | None) -> Remedy:
+    """Resolve a blocker. A gate resolves its own blockers when it passes the task."""
     if blocker.gate is None or task is None:
-        return f"interlock blocker resolve {blocker.id}"
+        return Remedy(f"interlock blocker resolve {blocker.id}", ResolveBlocker(blocker.id))
     return to_pass(tx, task, blocker.gate)
 
 

@@ -6,11 +6,12 @@ The fields of a row have the order of the columns in `fold`.
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
+from interlock.errors import AlreadyDone, NotFound, NotHolder, Remedy, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.rules import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
 from interlock.rooms.transaction import RuleAnswer, Transaction
+from interlock.rooms.work.verbs import ListTasks, ShowTask, TakeTask
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
@@ -128,11 +129,16 @@ class Blocker(NamedTuple):
     resolved_by: str | None
 
 
+def to_take(task: str) -> Remedy:
+    return Remedy(f"interlock task take {task}", TakeTask(task))
+
+
 def find_task(tx: Transaction, id: str) -> Task:
     found = tasks(tx, "id = ?", id)
     if not found:
         raise NotFound(
-            f"There is no task {id!r}. interlock task list shows them.",
+            f"No task has the id {id!r}. List the tasks:",
+            Remedy("interlock task list", ListTasks()),
             did_you_mean=near_tasks(tx, id),
         )
     return found[0]
@@ -205,7 +211,10 @@ def _find(tx: Transaction, rows: Callable[..., list[R]], reference: str, what: s
     if len(found) > 1:
         raise Usage(f"{reference!r} begins {len(found)} ids. Give more of it.")
     if not found:
-        raise NotFound(f"There is no {what} {reference[:80]!r}. See interlock task show.")
+        raise NotFound(
+            f"No {what} has the id {reference[:80]!r}. Its task lists it:",
+            Remedy("interlock task show TASK", ShowTask("TASK")),
+        )
     return found[0]
 
 
@@ -250,8 +259,8 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
         if claim.fence == task.fence:
             return claim
         raise NotHolder(
-            f"You hold the item {task.id} and have not taken the task: interlock task take "
-            f"{task.id}"
+            f"You hold a claim on the item {task.id}, but you have not taken the task. Take it:",
+            to_take(task.id),
         )
     took = tx.one(
         "SELECT 1 FROM work_takings WHERE task = ? AND sender = ? AND session IS ?",
@@ -262,17 +271,18 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
     if fence is not None or took:
         to = f" to @{claim.sender}" if claim is not None and not is_own else ""
         raise StaleFence(
-            f"Your claim on {task.id} was lost{to}, so nothing was written. "
-            f"Stop what you do under it; to go on: interlock task take {task.id}",
+            f"You lost your claim on {task.id}{to}. Nothing was written. Stop the work on it, or "
+            "take the task again:",
+            to_take(task.id),
             task=task.id,
             fence=fence,
             held_by=[claim.view()] if claim is not None else None,
         )
     if claim is None:
-        raise NotHolder(f"You have not taken {task.id}: interlock task take {task.id}")
+        raise NotHolder(f"You have not taken {task.id}. Take it:", to_take(task.id))
     session = f" in the session {claim.session}" if claim.session is not None else ""
     raise NotHolder(
-        f"{task.id} is @{claim.sender}'s work{session}, and nothing was changed.",
+        f"@{claim.sender} works on {task.id}{session}. Nothing was changed.",
         held_by=[claim.view()],
     )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import MissingScope
+from interlock.errors import MissingScope, Remedy
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.guard import guarded
 from interlock.rooms.claims.rules import live, release_session, renew_session, session_claims
+from interlock.rooms.claims.verbs import CheckClaim
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
+from interlock.rooms.identity.verbs import Join, ListAgents
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.records import counts, envelope
+from interlock.rooms.mail.verbs import AnswerAsk, Explain, SendMessage
 from interlock.rooms.transaction import is_paused
 from interlock.rooms.work.gates import may_see
 from interlock.rooms.work.missing import (
@@ -34,6 +37,8 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.rooms.work.verbs import GiveVerdict, SubmitTask
+from interlock.rooms.workspace.verbs import ShowLog
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
@@ -178,9 +183,15 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
         since,
     ):
         if to in (address(caller.sender), address(caller.agent)):
-            do = f"interlock answer {id} TEXT"
+            do = Remedy(f"interlock answer {id} TEXT", AnswerAsk(id, "TEXT"))
         else:
-            do = _as(tx, [sender], f"interlock send '{to}' 'Please answer {id}' --type wake")
+            please = f"Please answer {id}"
+            reminder = Remedy(
+                f"interlock send '{to}' '{please}' --type wake",
+                SendMessage(to, {"text": please}, "wake"),
+                mcp=f'`send(to: {to}, text: "{please}", wake: true)`',
+            )
+            do = _as(tx, [sender], reminder)
         overdue = True if due_at is not None and due_at <= tx.now else None
         ask = {"id": id, "seq": seq, "from": address(sender), "to": to, "at": rfc3339(at)}
         unanswered.append(ask | without_none(overdue=overdue, do=do))
@@ -192,7 +203,7 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
             "from": address(sender),
             "to": address(to),
             "at": rfc3339(at),
-            "do": f"interlock explain {id}",
+            "do": Remedy(f"interlock explain {id}", Explain(id)),
         }
         for id, seq, sender, to, at in tx.all(
             "SELECT m.id, m.seq, m.sender, r.recipient, r.at FROM mail_receipts r "
@@ -214,17 +225,20 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
         meant = near(name, known)
         # The sender of a mistyped name sends again. Another name can still join.
         is_mistyped = meant or not names.may_join(tx, name)
-        do = f"interlock explain {last}" if is_mistyped else f"interlock join {name}"
+        do = Remedy(f"interlock join {name}", Join(name))
+        if is_mistyped:
+            do = Remedy(f"interlock explain {last}", Explain(last))
         unknown.append(without_none(to=address(name), open=count, did_you_mean=meant, do=do))
 
     lapsed: list[Any] = []
     for item, repo, paths, sender, at in tx.all(
         "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? ORDER BY seq", since
     ):
-        on, do = item, f"interlock claim check --item {item}"
+        on = item
+        do = Remedy(f"interlock claim check --item {item}", CheckClaim(item))
         if item is None:
             on = f"{' '.join(decode(paths or '[]'))} in {repo}"
-            do = f"interlock agents {sender}"
+            do = Remedy(f"interlock agents {sender}", ListAgents(sender))
         lapsed.append({"on": on, "holder": address(sender), "since": rfc3339(at), "do": do})
 
     refused: list[Any] = [
@@ -234,7 +248,9 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
             sender=address(sender),
             code=code,
             token=token,
-            do=f"interlock audit show --after {seq - 1} --limit 1",
+            do=Remedy(
+                f"interlock audit show --after {seq - 1} --limit 1", ShowLog(seq - 1, limit=1)
+            ),
         )
         for seq, at, sender, code, token in tx.all(
             "SELECT seq, at, sender, code, token FROM refusals WHERE at > ? ORDER BY seq", since
@@ -251,17 +267,19 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
     }
 
 
-def _by_its_sender(tx: Transaction, do: str, task: Task, gate: str) -> str:
+def _by_its_sender(tx: Transaction, do: Remedy, task: Task, gate: str) -> Remedy:
     """The command with the sender who can run it: a holder gives a verdict, the worker submits."""
-    if do.startswith("interlock gate pass "):
+    if isinstance(do.request, GiveVerdict):
         own = workers(tx, task.id)
         able = [who for who in holders(tx, gate) if agent_of(tx.state, who) not in own]
         return _as(tx, able, do)
-    if do.startswith("interlock task submit ") and task.worker is not None:
+    if isinstance(do.request, SubmitTask) and task.worker is not None:
         return _as(tx, [task.worker], do)
     return do
 
 
-def _as(tx: Transaction, senders: list[str], do: str) -> str:
+def _as(tx: Transaction, senders: list[str], do: Remedy) -> Remedy:
     """The owner is no sender, and names the sender that runs the command."""
-    return f"{do} --from {senders[0]}" if tx.caller.owner and senders else do
+    if not (tx.caller.owner and senders):
+        return do
+    return Remedy(f"{do} --from {senders[0]}", do.request, http=do.http, mcp=do.mcp)
