@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -371,17 +372,30 @@ def test_the_glossary_gives_each_word_once_in_order() -> None:
     assert words == sorted(set(words))
 
 
-def test_decisions_are_numbered_without_gaps_and_have_their_three_parts() -> None:
-    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    for number, page in enumerate(pages, 1):
+def test_decisions_are_numbered_without_gaps_and_have_three_parts() -> None:
+    directory = ROOT / "docs" / "decisions"
+    rows = []
+    for number, page in enumerate(sorted(directory.glob("[0-9]*.md")), 1):
         text = page.read_text()
         assert page.name.startswith(f"{number:04}-")
-        assert text.startswith(f"# {number:04}: ")
+        title = text.partition("\n")[0].removeprefix(f"# {number:04}: ")
+        assert not title.startswith("#")
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
             "Context",
             "Decision",
             "Consequences",
         ]
+        rows.append((f"{number:04}", page.name, title))
+    row = r"^\| \[(\d+)\]\((.+?)\) \| (.+?) \|"
+    assert re.findall(row, (directory / "README.md").read_text(), re.MULTILINE) == rows
+
+
+def test_decisions_give_a_reason_for_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = project["dependencies"], *project["optional-dependencies"].values()
+    names = {re.split(r"[^\w-]", text)[0] for group in groups for text in group} - {"interlock"}
+    pages = (ROOT / "docs" / "decisions").glob("[0-9]*.md")
+    assert names <= {word for page in pages for word in CODE.findall(page.read_text())}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs").glob("*.svg")), ids=relative)

@@ -1,7 +1,7 @@
 """Secrets in lines of text: the detectors of detect-secrets, and a few that it lacks.
 
 Only its patterns are used, which need no network and know no comment that switches them off. The
-reasons are in docs/decisions/0024-secret-scanner.md.
+reasons are in docs/decisions/0023-find-secrets-by-pattern.md.
 
 Own rules find secrets by the name that they are given. In programs, other names, calls and types
 follow a name, so only quoted text is a value. In settings and shell scripts, values stand unquoted.
