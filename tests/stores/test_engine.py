@@ -1,8 +1,8 @@
 """The promises of `interlock.stores.Engine`, checked for each engine.
 
-To add an engine, let `EngineFactory` open it. The tests use the protocol alone. A server gets a
-change with the facts of its turn, so every turn here that changes anything for others appends
-a fact, as the turns of a node do.
+To add an engine, let `EngineFactory` open it. The tests use only the protocol. A server receives a
+change together with the facts of its turn. So every turn in these tests that changes anything for
+other engines appends a fact, as the turns of a node do.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ SALT = b"\x00salt\xff"
 
 
 class EngineFactory:
-    """Opens engines on one empty log, with a clock that the test moves.
+    """Opens engines on one empty log, with a clock that the test sets.
 
-    Without a server all engines use one file, with a server each has a file of its own."""
+    Without a server, all engines use one file. With a server, each engine has its own file."""
 
     def __init__(self, server: Server | None, directory: Path) -> None:
         self.server = server
@@ -50,12 +50,12 @@ class EngineFactory:
         self._engines: list[Engine] = []
 
     def open(self) -> tuple[Engine, apsw.Connection]:
-        """Another engine on the log, and the connection to look through."""
+        """Open another engine on the log, and a connection to read it."""
         self._nodes += 1
         return self.open_again()
 
     def open_again(self) -> tuple[Engine, apsw.Connection]:
-        """The last one once more, as a second process of the same node has it."""
+        """Open the last engine again, as a second process of the same node does."""
         name = "node" if self.server is None else f"node-{self._nodes}"
         directory = self.directory / name
         directory.mkdir(exist_ok=True)
@@ -91,24 +91,24 @@ def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineFa
 
 
 class Log:
-    """One engine, and the few steps that tests repeat. Whoever looks outside a turn has caught up
-    with the others first."""
+    """One engine, and the steps that tests repeat. A read outside a turn first copies the entries
+    of the other engines."""
 
     def __init__(self, engines: EngineFactory, opened: tuple[Engine, apsw.Connection]) -> None:
         self.engines = engines
         self.engine, self.db = opened
 
-    def _look(self) -> None:
+    def _catch_up(self) -> None:
         if isinstance(self.engine, SharedEngine) and not self.db.in_transaction:
             with self.engine.arriving() as more:
                 assert not more
 
     def head(self) -> Head:
-        self._look()
+        self._catch_up()
         return self.engine.head(self.db)
 
     def append(self, *bodies: bytes | None) -> list[int]:
-        """Appends a fact for each body, in one turn."""
+        """Append a fact for each body, in one turn."""
         with self.engine.turn():
             return self.append_within(*bodies)
 
@@ -127,32 +127,32 @@ class Log:
         return list(range(first, head.seq + 1))
 
     def facts(self, after: int = 0) -> list[tuple[int, bytes]]:
-        self._look()
+        self._catch_up()
         return list(self.engine.follow(self.db, after))
 
     def seqs(self, after: int = 0) -> list[int]:
         return [seq for seq, _ in self.facts(after)]
 
     def body(self, seq: int) -> bytes | None:
-        self._look()
+        self._catch_up()
         found = self.engine.body(self.db, seq)
         return found[1] if found else None
 
     def forget(self, seq: int) -> None:
-        """Erases a body, and says so in the log."""
+        """Delete a body, and append a fact about it."""
         with self.engine.turn():
             self.engine.forget(seq)
             self.append_within(None)
 
     def upload(self, name: str, *chunks: bytes) -> str:
-        """Keeps the chunks and gives the digest of all of them."""
+        """Store the chunks, and return the digest of all of them."""
         with self.engine.turn():
             for number, chunk in enumerate(chunks):
                 self.engine.put_chunk(name, number, chunk)
         return hashlib.sha256(b"".join(chunks)).hexdigest()
 
     def keep(self, name: str, sha256: str) -> int:
-        """Joins an upload, and appends a fact that uses it."""
+        """Join an upload, and append a fact that uses it."""
         with self.engine.turn():
             size = self.engine.join(name, sha256)
             (seq,) = self.append_within(b"see the blob")
@@ -160,7 +160,7 @@ class Log:
             return size
 
     def blob(self, sha256: str, start: int, stop: int) -> bytes:
-        self._look()
+        self._catch_up()
         return self.engine.blob(self.db, sha256, start, stop)
 
 
@@ -171,14 +171,14 @@ def log(engines: EngineFactory) -> Log:
 
 
 @pytest.fixture
-def beside(engines: EngineFactory, log: Log) -> Log:
+def second_process(engines: EngineFactory, log: Log) -> Log:
     """A second engine of the same node."""
     return Log(engines, engines.open_again())
 
 
 @pytest.fixture
 def other(engines: EngineFactory, log: Log) -> Log:
-    """A second engine on the same log, of another node where there may be several."""
+    """A second engine on the same log. It belongs to another node, if the log has several."""
     return Log(engines, engines.open())
 
 
@@ -194,7 +194,7 @@ def test_an_empty_log_has_its_head_at_zero(log: Log) -> None:
     assert log.facts() == []
 
 
-def test_facts_come_back_byte_for_byte_in_their_order(log: Log) -> None:
+def test_facts_are_returned_in_order_and_byte_for_byte(log: Log) -> None:
     log.append(None, None)
     log.append(None)
     assert log.seqs() == [1, 2, 3]
@@ -205,7 +205,7 @@ def test_facts_come_back_byte_for_byte_in_their_order(log: Log) -> None:
     assert [header for _, header in log.facts()] == [header.encode() for header in headers]
 
 
-def test_following_begins_after_the_position_that_was_given(log: Log) -> None:
+def test_follow_starts_after_the_given_position(log: Log) -> None:
     log.append(*[None] * 5)
     assert log.seqs(after=3) == [4, 5]
     assert log.facts(after=5) == []
@@ -218,7 +218,7 @@ def test_advancing_moves_the_head(log: Log) -> None:
     assert log.head()[:3] == (3, last, log.engines.clock)
 
 
-def test_a_position_is_given_once(log: Log) -> None:
+def test_a_position_cannot_be_appended_twice(log: Log) -> None:
     log.append(None)
     before = log.facts()
     with pytest.raises(Exception), log.engine.turn():  # noqa: B017 - each engine's own
@@ -226,7 +226,7 @@ def test_a_position_is_given_once(log: Log) -> None:
     assert log.facts() == before
 
 
-def test_a_header_may_hold_any_text(log: Log, other: Log) -> None:
+def test_a_header_may_contain_any_text(log: Log, other: Log) -> None:
     strange = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x20000)]))
     with log.engine.turn():
         log.append_within(None, text=strange)
@@ -238,7 +238,7 @@ def test_a_header_may_hold_any_text(log: Log, other: Log) -> None:
 # --- the turn
 
 
-def test_what_a_turn_did_is_gone_when_it_ends_with_an_exception(log: Log) -> None:
+def test_an_exception_rolls_back_everything_that_a_turn_did(log: Log) -> None:
     (kept,) = log.append(b"kept")
     before = log.head(), log.facts()
     sha256 = log.upload("upload", b"chunk")
@@ -268,7 +268,7 @@ def test_the_turn_can_be_taken_again_after_an_exception(log: Log) -> None:
     assert log.append(None) == [1]
 
 
-def test_a_turn_that_does_nothing_leaves_the_log_as_it_was(log: Log) -> None:
+def test_a_turn_that_does_nothing_does_not_change_the_log(log: Log) -> None:
     log.append(None)
     before = log.head()
     with log.engine.turn():
@@ -276,14 +276,16 @@ def test_a_turn_that_does_nothing_leaves_the_log_as_it_was(log: Log) -> None:
     assert log.head() == before
 
 
-def test_who_will_not_wait_is_told_that_another_has_the_turn(log: Log, beside: Log) -> None:
-    with log.engine.turn(), pytest.raises(BlockingIOError), beside.engine.turn(wait=False):
+def test_a_turn_without_waiting_fails_while_another_process_has_it(
+    log: Log, second_process: Log
+) -> None:
+    with log.engine.turn(), pytest.raises(BlockingIOError), second_process.engine.turn(wait=False):
         pass
-    with beside.engine.turn(wait=False):
+    with second_process.engine.turn(wait=False):
         pass
 
 
-def test_the_turn_is_one_engines_at_a_time(log: Log, engines: EngineFactory) -> None:
+def test_only_one_engine_at_a_time_has_the_turn(log: Log, engines: EngineFactory) -> None:
     ready, inside = threading.Event(), threading.Event()
     seen: list[int] = []
 
@@ -313,7 +315,7 @@ def test_engines_on_one_log_see_each_others_facts(log: Log, other: Log) -> None:
     assert [log.body(seq) for seq in (1, 2, 3, 4)] == [b"one", b"two", b"three", b"four"]
 
 
-def test_what_a_turn_has_not_finished_is_seen_by_nobody_else(log: Log, other: Log) -> None:
+def test_other_engines_do_not_see_an_unfinished_turn(log: Log, other: Log) -> None:
     with log.engine.turn():
         log.append_within(b"soon")
         assert other.head().seq == 0
@@ -324,20 +326,20 @@ def test_what_a_turn_has_not_finished_is_seen_by_nobody_else(log: Log, other: Lo
 # --- bodies
 
 
-def test_a_body_comes_back_with_its_salt(log: Log) -> None:
+def test_a_body_is_returned_with_its_salt(log: Log) -> None:
     whole = bytes(range(256)) * 5000
     log.append(whole)
     assert log.engine.body(log.db, 1) == (SALT, whole)
 
 
-def test_an_empty_body_is_not_an_absent_one(log: Log, other: Log) -> None:
+def test_an_empty_body_differs_from_a_missing_body(log: Log, other: Log) -> None:
     first, second = log.append(b"", None)
     for one in (log, other):
         assert one.body(first) == b""
         assert one.body(second) is None
 
 
-def test_a_forgotten_body_is_gone_and_its_fact_stays(log: Log) -> None:
+def test_forgetting_deletes_the_body_and_keeps_the_fact(log: Log) -> None:
     log.append(b"one", b"two")
     before = log.facts()
     log.forget(1)
@@ -346,7 +348,7 @@ def test_a_forgotten_body_is_gone_and_its_fact_stays(log: Log) -> None:
     assert log.facts()[:2] == before
 
 
-def test_a_body_that_was_forgotten_does_not_come_to_who_comes_later(
+def test_an_engine_that_joins_later_does_not_get_a_forgotten_body(
     log: Log, engines: EngineFactory
 ) -> None:
     log.append(b"one", b"two")
@@ -355,7 +357,7 @@ def test_a_body_that_was_forgotten_does_not_come_to_who_comes_later(
     assert [late.body(seq) for seq in late.seqs()] == [None, b"two", None]
 
 
-def test_forgetting_what_is_not_there_changes_nothing(log: Log) -> None:
+def test_forgetting_a_missing_body_changes_nothing(log: Log) -> None:
     log.append(None, b"two")
     with log.engine.turn():
         log.engine.forget(1)
@@ -366,13 +368,13 @@ def test_forgetting_what_is_not_there_changes_nothing(log: Log) -> None:
 # --- time
 
 
-def test_the_logs_time_is_the_clocks_while_the_clock_is_ahead(log: Log) -> None:
+def test_log_time_is_the_clock_while_the_clock_is_ahead(log: Log) -> None:
     log.append(None)
     log.engines.clock += 5_000
     assert log.engine.now(log.head()) == log.engines.clock
 
 
-def test_a_clock_that_was_set_back_never_takes_the_log_back(log: Log) -> None:
+def test_log_time_never_goes_back_when_the_clock_is_set_back(log: Log) -> None:
     log.append(None)
     before = log.head()
     log.engines.clock -= 500_000
@@ -381,7 +383,7 @@ def test_a_clock_that_was_set_back_never_takes_the_log_back(log: Log) -> None:
     assert log.head().at >= before.at
 
 
-def test_a_log_ahead_of_the_clock_goes_on_at_half_speed(log: Log) -> None:
+def test_log_time_ahead_of_the_clock_advances_at_half_speed(log: Log) -> None:
     log.append(None)
     top = log.head().at
     log.engines.clock -= 500_000
@@ -394,7 +396,7 @@ def test_a_log_ahead_of_the_clock_goes_on_at_half_speed(log: Log) -> None:
     assert log.engine.now(log.head()) == top + 1_000
 
 
-def test_half_speed_counts_from_a_set_back_that_was_only_noted(log: Log) -> None:
+def test_half_speed_starts_at_a_set_back_that_note_clock_recorded(log: Log) -> None:
     log.append(None)
     before = log.head()
     log.engines.clock -= 500_000
@@ -405,7 +407,7 @@ def test_half_speed_counts_from_a_set_back_that_was_only_noted(log: Log) -> None
     assert log.engine.now(log.head()) == before.at + 5_000
 
 
-def test_noting_a_clock_that_was_not_set_back_changes_nothing(log: Log) -> None:
+def test_note_clock_changes_nothing_if_the_clock_was_not_set_back(log: Log) -> None:
     log.append(None)
     before = log.head()
     log.engines.clock += 10_000
@@ -414,7 +416,7 @@ def test_noting_a_clock_that_was_not_set_back_changes_nothing(log: Log) -> None:
     assert log.head() == before
 
 
-def test_the_clock_rules_again_once_it_has_caught_up(log: Log) -> None:
+def test_log_time_is_the_clock_again_once_the_clock_has_caught_up(log: Log) -> None:
     log.append(None)
     log.engines.clock -= 10_000
     log.append(None)
@@ -422,7 +424,7 @@ def test_the_clock_rules_again_once_it_has_caught_up(log: Log) -> None:
     assert log.engine.now(log.head()) == log.engines.clock
 
 
-def test_time_never_goes_back_however_the_clock_jumps(log: Log, other: Log) -> None:
+def test_log_time_never_goes_back_however_the_clock_jumps(log: Log, other: Log) -> None:
     jumps = [0, 7, -900_000, 3, 400, -1, 10**12, 5, -(10**12), 60_000, 60_000, 0, -5, 2_000_000]
     last = 0
     for number, jump in enumerate(jumps):
@@ -468,13 +470,13 @@ def test_joined_chunks_are_one_blob(log: Log) -> None:
         (len(WHOLE) + 5, len(WHOLE) + 9),
     ],
 )
-def test_a_range_of_a_blob_is_what_a_slice_would_be(log: Log, start: int, stop: int) -> None:
+def test_a_range_of_a_blob_equals_a_slice_of_its_bytes(log: Log, start: int, stop: int) -> None:
     sha256 = log.upload("upload", *CHUNKS)
     log.keep("upload", sha256)
     assert log.blob(sha256, start, stop) == WHOLE[start:stop]
 
 
-def test_chunks_may_come_in_any_order_and_again(log: Log) -> None:
+def test_chunks_may_arrive_in_any_order_and_repeatedly(log: Log) -> None:
     with log.engine.turn():
         for number in (2, 0, 1):
             log.engine.put_chunk("upload", number, b"wrong at first")
@@ -484,7 +486,7 @@ def test_chunks_may_come_in_any_order_and_again(log: Log) -> None:
     assert log.keep("upload", sha256) == len(WHOLE)
 
 
-def test_an_upload_that_became_a_blob_does_not_change_any_more(log: Log) -> None:
+def test_an_upload_that_became_a_blob_cannot_change(log: Log) -> None:
     sha256 = log.upload("upload", b"x")
     log.keep("upload", sha256)
     with pytest.raises(Usage), log.engine.turn():
@@ -492,13 +494,13 @@ def test_an_upload_that_became_a_blob_does_not_change_any_more(log: Log) -> None
     assert log.blob(sha256, 0, 1) == b"x"
 
 
-def test_a_blob_of_one_small_chunk_is_enough(log: Log) -> None:
+def test_a_blob_may_have_one_small_chunk(log: Log) -> None:
     sha256 = log.upload("upload", b"x")
     assert log.keep("upload", sha256) == 1
     assert log.blob(sha256, 0, 1) == b"x"
 
 
-def test_a_chunk_that_was_changed_is_refused_when_joining(log: Log) -> None:
+def test_join_refuses_a_changed_chunk(log: Log) -> None:
     sha256 = log.upload("upload", *CHUNKS)
     with log.engine.turn():
         log.engine.put_chunk("upload", 1, b"c" * CHUNK)
@@ -509,18 +511,18 @@ def test_a_chunk_that_was_changed_is_refused_when_joining(log: Log) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_gap_is_refused_when_joining(log: Log, missing: int) -> None:
+def test_join_refuses_a_missing_chunk(log: Log, missing: int) -> None:
     with log.engine.turn():
         for number, chunk in enumerate(CHUNKS):
             if number != missing:
                 log.engine.put_chunk("upload", number, chunk)
-    # Neither the digest of all of it nor that of the chunks that did come.
-    came = b"".join(chunk for number, chunk in enumerate(CHUNKS) if number != missing)
+    # `join` accepts neither the digest of all chunks nor that of the chunks that arrived.
+    arrived = b"".join(chunk for number, chunk in enumerate(CHUNKS) if number != missing)
     with pytest.raises(DigestMismatch):
         log.keep("upload", hashlib.sha256(WHOLE).hexdigest())
     if missing != 2:
         with pytest.raises(DigestMismatch):
-            log.keep("upload", hashlib.sha256(came).hexdigest())
+            log.keep("upload", hashlib.sha256(arrived).hexdigest())
 
 
 def test_only_the_last_chunk_may_be_short(log: Log) -> None:
@@ -532,7 +534,7 @@ def test_only_the_last_chunk_may_be_short(log: Log) -> None:
 @pytest.mark.parametrize(
     "chunks", [{0: b"a" * CHUNK, 2: b"stray"}, {0: b"short", 1: b"stray"}], ids=["gap", "short"]
 )
-def test_the_digest_must_cover_every_chunk_that_came(log: Log, chunks: dict[int, bytes]) -> None:
+def test_the_digest_must_cover_every_chunk_that_arrived(log: Log, chunks: dict[int, bytes]) -> None:
     with log.engine.turn():
         for number, chunk in chunks.items():
             log.engine.put_chunk("upload", number, chunk)
@@ -541,7 +543,7 @@ def test_the_digest_must_cover_every_chunk_that_came(log: Log, chunks: dict[int,
 
 
 @pytest.mark.parametrize("size", [0, CHUNK + 1])
-def test_a_chunk_has_its_size(log: Log, size: int) -> None:
+def test_a_chunk_that_is_empty_or_too_large_is_refused(log: Log, size: int) -> None:
     with pytest.raises(Usage), log.engine.turn():
         log.engine.put_chunk("upload", 0, b"x" * size)
 
@@ -575,7 +577,7 @@ def test_stale_uploads_are_dropped_and_blobs_and_newer_uploads_stay(log: Log) ->
     assert log.keep("3-newer", newer) == 5
 
 
-def test_the_same_bytes_are_kept_once_and_as_long_as_anyone_uses_them(log: Log) -> None:
+def test_equal_blobs_are_stored_once_until_the_last_use_is_forgotten(log: Log) -> None:
     sha256 = log.upload("first", b"shared")
     assert log.upload("second", b"shared") == sha256
     assert log.keep("first", sha256) == log.keep("second", sha256) == 6
@@ -586,7 +588,7 @@ def test_the_same_bytes_are_kept_once_and_as_long_as_anyone_uses_them(log: Log) 
         log.blob(sha256, 0, 6)
 
 
-def test_a_blob_can_come_again_after_it_was_forgotten(log: Log) -> None:
+def test_a_forgotten_blob_can_be_uploaded_again(log: Log) -> None:
     sha256 = log.upload("first", b"again")
     log.keep("first", sha256)
     log.forget(1)
@@ -595,7 +597,7 @@ def test_a_blob_can_come_again_after_it_was_forgotten(log: Log) -> None:
     assert log.blob(sha256, 0, 5) == b"again"
 
 
-def test_a_blob_is_seen_by_the_other_engine(log: Log, other: Log) -> None:
+def test_another_engine_can_read_a_blob(log: Log, other: Log) -> None:
     sha256 = log.upload("upload", *CHUNKS)
     assert other.keep("upload", sha256) == len(WHOLE)
     assert log.blob(sha256, CHUNK - 1, CHUNK + 1) == b"ab"

@@ -1,5 +1,5 @@
-"""The parts of the embedded engine: the turnstile, the doorbell, the file and whose it is, and
-presence. Other processes are real ones, and some of them are killed."""
+"""The parts of the embedded engine: the turnstile, the doorbell, the recognition of the file, and
+presence. The tests start real processes and kill some of them."""
 
 import os
 import resource
@@ -36,7 +36,7 @@ LIMIT_S = 30.0
 
 @contextmanager
 def process(script: str, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """A Python process running `script`; killed at the end if it still runs."""
+    """Run `script` in a Python process, and kill the process at the end if it still runs."""
     command = [sys.executable, "-c", script, *map(str, words)]
     running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -47,14 +47,14 @@ def process(script: str, *words: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def line_of(running: subprocess.Popen[str]) -> str:
-    """The next line it prints; the process says when it is ready."""
+    """Return the next line that the process prints. Processes print a line when they are ready."""
     pipe: IO[str] | None = running.stdout
     assert pipe is not None
     return pipe.readline().strip()
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether the condition, which waits a little itself, came true within the limit."""
+    """Return whether the condition became true within the limit. The condition itself waits."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > deadline:
@@ -63,7 +63,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def within_limit(work: Callable[[], object]) -> bool:
-    """Whether blocking work came to its end."""
+    """Return whether blocking work ended within the limit."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(LIMIT_S)
@@ -104,7 +104,7 @@ with turnstile.passed():
 """
 
 
-def test_processes_pass_the_turnstile_one_by_one(tmp_path: Path) -> None:
+def test_processes_pass_the_turnstile_one_at_a_time(tmp_path: Path) -> None:
     counter = tmp_path / "counter"
     counter.write_text("0")
     with (
@@ -116,7 +116,7 @@ def test_processes_pass_the_turnstile_one_by_one(tmp_path: Path) -> None:
     assert counter.read_text() == "900"
 
 
-def test_who_will_not_wait_is_turned_away_while_another_process_has_the_turn(
+def test_passing_without_waiting_fails_while_another_process_has_the_turn(
     tmp_path: Path,
 ) -> None:
     with closing(Turnstile(str(tmp_path))) as turnstile:
@@ -143,7 +143,7 @@ def test_a_killed_process_loses_the_turn(tmp_path: Path) -> None:
     turnstile.close()
 
 
-def test_a_process_killed_in_the_queue_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_process_killed_in_the_queue_does_not_block_the_next(tmp_path: Path) -> None:
     turnstile = Turnstile(str(tmp_path))
     with process(HOLDING, tmp_path) as holder, process(QUEUEING, tmp_path) as waiter:
         assert line_of(holder) == "held"
@@ -159,7 +159,7 @@ def test_a_process_killed_in_the_queue_holds_nobody_up(tmp_path: Path) -> None:
     turnstile.close()
 
 
-def test_the_turn_is_given_back_after_an_exception(tmp_path: Path) -> None:
+def test_an_exception_releases_the_turn(tmp_path: Path) -> None:
     with closing(Turnstile(str(tmp_path))) as first, closing(Turnstile(str(tmp_path))) as second:
         with pytest.raises(KeyError), first.passed():
             raise KeyError
@@ -171,7 +171,7 @@ def descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-def test_a_turnstile_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_turnstile_that_cannot_be_opened_leaves_no_file_open(tmp_path: Path) -> None:
     (tmp_path / "turnstile.turn").mkdir()
     before = descriptors()
     for _ in range(5):
@@ -193,7 +193,7 @@ sys.stdin.read()
 """
 
 
-def test_a_draft_that_a_killed_listener_left_is_swept_once_it_is_old(tmp_path: Path) -> None:
+def test_an_old_draft_of_a_killed_listener_is_removed(tmp_path: Path) -> None:
     hung = tmp_path / "bells"
     hung.mkdir()
     os.mkfifo(hung / ".1-old")
@@ -226,7 +226,7 @@ def test_ringing_reaches_another_process(tmp_path: Path) -> None:
         assert line_of(listener) == "rung"
 
 
-def test_a_listener_that_comes_after_an_idle_time_is_rung_too(tmp_path: Path) -> None:
+def test_ringing_reaches_a_listener_that_starts_after_idle_time(tmp_path: Path) -> None:
     doorbell = Doorbell(str(tmp_path / "bells"))
     for _ in range(3):
         doorbell.ring()
@@ -235,7 +235,7 @@ def test_a_listener_that_comes_after_an_idle_time_is_rung_too(tmp_path: Path) ->
         assert bell.wait(LIMIT_S)
 
 
-def test_rings_between_two_looks_are_one(tmp_path: Path) -> None:
+def test_several_rings_before_a_wait_count_as_one(tmp_path: Path) -> None:
     doorbell = Doorbell(str(tmp_path / "bells"))
     with closing(doorbell.listen()) as bell:
         for _ in range(10):
@@ -244,14 +244,14 @@ def test_rings_between_two_looks_are_one(tmp_path: Path) -> None:
         assert not bell.wait(0)
 
 
-def test_a_listener_takes_its_pipe_down(tmp_path: Path) -> None:
+def test_closing_a_listener_removes_its_pipe(tmp_path: Path) -> None:
     bell = Doorbell(str(tmp_path / "bells")).listen()
     assert len(bells(tmp_path)) == 1
     bell.close()
     assert bells(tmp_path) == []
 
 
-def test_the_pipe_of_a_killed_listener_is_taken_down_by_the_next_ring(tmp_path: Path) -> None:
+def test_the_next_ring_removes_the_pipe_of_a_killed_listener(tmp_path: Path) -> None:
     doorbell = Doorbell(str(tmp_path / "bells"))
     with process(LISTENING, tmp_path) as listener, closing(doorbell.listen()) as bell:
         assert line_of(listener) == "listening"
@@ -263,7 +263,7 @@ def test_the_pipe_of_a_killed_listener_is_taken_down_by_the_next_ring(tmp_path: 
         assert bell.wait(LIMIT_S)
 
 
-def test_a_full_pipe_has_rung_already(tmp_path: Path) -> None:
+def test_a_full_pipe_still_wakes_its_listener(tmp_path: Path) -> None:
     doorbell = Doorbell(str(tmp_path / "bells"))
     with closing(doorbell.listen()) as bell:
         pipe = os.open(bells(tmp_path)[0], os.O_WRONLY | os.O_NONBLOCK)
@@ -278,7 +278,7 @@ def test_a_full_pipe_has_rung_already(tmp_path: Path) -> None:
         assert bell.wait(LIMIT_S)
 
 
-def test_what_is_no_pipe_among_the_bells_harms_nobody(tmp_path: Path) -> None:
+def test_other_files_among_the_bells_are_ignored(tmp_path: Path) -> None:
     doorbell = Doorbell(str(tmp_path / "bells"))
     (tmp_path / "bells" / "directory").mkdir(parents=True)
     (tmp_path / "bells" / "nowhere").symlink_to(tmp_path / "absent")
@@ -287,7 +287,7 @@ def test_what_is_no_pipe_among_the_bells_harms_nobody(tmp_path: Path) -> None:
         assert bell.wait(LIMIT_S)
 
 
-def test_listeners_can_come_while_others_ring_without_pause(tmp_path: Path) -> None:
+def test_listeners_can_start_while_other_threads_ring_without_pause(tmp_path: Path) -> None:
     stop = threading.Event()
 
     def ring() -> None:
@@ -305,7 +305,7 @@ def test_listeners_can_come_while_others_ring_without_pause(tmp_path: Path) -> N
             try:
                 with closing(doorbell.listen()) as bell:
                     if not bell.wait(2.0):
-                        troubles.append("the bell hangs, and no ring reaches it")
+                        troubles.append("no ring reached the bell")
             except OSError as trouble:
                 troubles.append(repr(trouble))
             if len(troubles) == 3:
@@ -334,7 +334,7 @@ def test_a_commit_is_noticed_by_another_file_at_once(tmp_path: Path) -> None:
         assert not listener.wait(0)
 
 
-def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> None:
+def test_a_commit_without_a_ring_is_noticed_by_polling(tmp_path: Path) -> None:
     with (
         closing(LogFile(str(tmp_path))) as writer,
         closing(LogFile(str(tmp_path))) as reader,
@@ -346,7 +346,7 @@ def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> Non
         assert eventually(lambda: listener.wait(0.05))
 
 
-BESIDE_MANY_FILES = """
+LISTENING_WITH_MANY_FILES = """
 import os, resource, sys
 from interlock.stores.doorbell import Doorbell
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -359,16 +359,17 @@ print("rung" if bell.wait(30) else "silent", flush=True)
 
 
 @pytest.mark.skipif(
-    0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200, reason="no such process may be"
+    0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200,
+    reason="the limit of open files is too low",
 )
-def test_a_process_with_many_files_hears_the_bell_too(tmp_path: Path) -> None:
-    with process(BESIDE_MANY_FILES, tmp_path) as listener:
+def test_ringing_reaches_a_process_with_many_open_files(tmp_path: Path) -> None:
+    with process(LISTENING_WITH_MANY_FILES, tmp_path) as listener:
         assert line_of(listener) == "False"
         Doorbell(str(tmp_path / "bells")).ring()
         assert line_of(listener) == "rung"
 
 
-def test_a_turn_that_changes_nothing_rings_nobody(tmp_path: Path) -> None:
+def test_a_turn_that_changes_nothing_does_not_ring(tmp_path: Path) -> None:
     with (
         closing(LogFile(str(tmp_path))) as file,
         closing(Doorbell(str(tmp_path / "bells")).listen()) as bell,
@@ -378,7 +379,7 @@ def test_a_turn_that_changes_nothing_rings_nobody(tmp_path: Path) -> None:
         assert not bell.wait(0)
 
 
-def test_a_commit_stands_where_no_bell_can_be_rung(tmp_path: Path) -> None:
+def test_a_commit_succeeds_even_if_no_bell_can_be_rung(tmp_path: Path) -> None:
     with closing(LogFile(str(tmp_path))) as file:
         shutil.rmtree(tmp_path / "bells", ignore_errors=True)
         appended(file, "one")
@@ -389,7 +390,7 @@ def test_a_commit_stands_where_no_bell_can_be_rung(tmp_path: Path) -> None:
     assert found == [("one",), ("two",)]
 
 
-def test_who_cannot_hang_up_a_bell_still_notices_commits(tmp_path: Path) -> None:
+def test_a_listener_without_a_bell_still_notices_commits(tmp_path: Path) -> None:
     with closing(LogFile(str(tmp_path))) as writer, closing(LogFile(str(tmp_path))) as reader:
         shutil.rmtree(tmp_path / "bells", ignore_errors=True)
         (tmp_path / "bells").write_text("not a directory")
@@ -402,7 +403,7 @@ def test_who_cannot_hang_up_a_bell_still_notices_commits(tmp_path: Path) -> None
 
 
 def mounts(*rows: tuple[str, str]) -> str:
-    """A table of mounts as this system writes it: the point and the type of each."""
+    """Return a mount table in the format of this system, from mount points and types."""
     if sys.platform == "darwin":
         return "\n".join(f"source on {point} ({kind}, nodev)" for point, kind in rows)
     lines = []
@@ -414,14 +415,14 @@ def mounts(*rows: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"])
-def test_a_network_filesystem_is_recognised(kind: str) -> None:
+def test_a_network_filesystem_is_recognized(kind: str) -> None:
     table = mounts(("/", "ext4"), ("/srv/team", kind))
     assert recognition.network_filesystem("/srv/team/work", table) == kind
     assert recognition.network_filesystem("/srv/team", table) == kind
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "apfs", "tmpfs", "overlay", "zfs"])
-def test_a_local_filesystem_is_none(kind: str) -> None:
+def test_a_local_filesystem_gives_none(kind: str) -> None:
     assert recognition.network_filesystem("/srv/team/work", mounts(("/", kind))) is None
 
 
@@ -438,12 +439,12 @@ def test_the_order_of_the_table_does_not_decide() -> None:
     assert recognition.network_filesystem("/srv/team/work", table) == "nfs4"
 
 
-def test_what_was_mounted_last_on_a_point_covers_what_was_there() -> None:
+def test_the_last_mount_on_a_mount_point_decides() -> None:
     table = mounts(("/srv", "nfs"), ("/srv", "ext4"))
     assert recognition.network_filesystem("/srv/work", table) is None
 
 
-def test_a_name_that_only_begins_like_a_mount_is_outside_it() -> None:
+def test_a_path_that_only_starts_like_a_mount_point_is_outside_it() -> None:
     table = mounts(("/", "ext4"), ("/srv/team", "nfs"))
     assert recognition.network_filesystem("/srv/teamwork", table) is None
 
@@ -455,7 +456,7 @@ def test_a_mount_with_strange_characters_in_its_name_is_found(name: str) -> None
     assert recognition.network_filesystem("/srv/other", table) is None
 
 
-def test_a_link_is_followed_to_where_it_leads(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_resolved(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
     table = mounts(("/", "ext4"), (os.path.realpath(tmp_path / "there"), "nfs"))
@@ -463,20 +464,20 @@ def test_a_link_is_followed_to_where_it_leads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "\n\n", "nonsense", "one two"])
-def test_a_table_that_cannot_be_read_refuses_nobody(table: str) -> None:
+def test_an_unreadable_mount_table_refuses_no_directory(table: str) -> None:
     if sys.platform != "darwin" or table:
         assert recognition.network_filesystem("/srv", table) is None
 
 
 @pytest.fixture
 def on_a_network_filesystem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts every filesystem of this machine among those of a network."""
+    """Make every filesystem of this machine count as a network filesystem."""
     kinds = {kind for _, kind in recognition.mount_points()}
     monkeypatch.setattr(recognition, "NETWORK_FILESYSTEMS", frozenset(kinds))
 
 
 @pytest.mark.usefixtures("on_a_network_filesystem")
-def test_no_log_is_made_on_a_network_filesystem(tmp_path: Path) -> None:
+def test_no_log_is_created_on_a_network_filesystem(tmp_path: Path) -> None:
     with pytest.raises(UnsafeFilesystem):
         LogFile(str(tmp_path))
     found = tmp_path / "log.db"
@@ -494,7 +495,7 @@ def test_a_log_that_was_moved_to_a_network_filesystem_is_refused(
     assert meta(tmp_path)["device"] == "another"
 
 
-# --- whose file it is
+# --- which host used the file
 
 
 def change_meta(directory: Path, **values: str) -> None:
@@ -519,7 +520,7 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_file_used_on_another_boot_of_another_host_is_refused_by_its_name(
+def test_a_file_used_on_another_host_is_refused_with_the_name_of_that_host(
     workspace: Path,
 ) -> None:
     change_meta(workspace, host="another", boot="another", name="far-away")
@@ -531,14 +532,14 @@ def test_a_file_used_on_another_boot_of_another_host_is_refused_by_its_name(
     assert meta(workspace) == before
 
 
-def test_a_file_that_is_refused_is_not_kept_open(workspace: Path) -> None:
+def test_a_refused_file_is_closed(workspace: Path) -> None:
     change_meta(workspace, host="another", boot="another")
     before = descriptors()
     refusals = []
     for _ in range(5):
         with pytest.raises(OtherHost) as refused:
             LogFile(str(workspace))
-        refusals.append(refused)  # and with it what its frames hold
+        refusals.append(refused)  # keeps the objects of its stack frames alive
     assert descriptors() == before
 
 
@@ -548,20 +549,20 @@ def test_the_same_boot_under_another_hostname_is_the_same_machine(workspace: Pat
     assert meta(workspace)["host"] == recognition.host_id()
 
 
-def test_the_same_host_after_a_reboot_is_let_in(workspace: Path) -> None:
+def test_the_same_host_after_a_reboot_is_accepted(workspace: Path) -> None:
     change_meta(workspace, boot="yesterday")
     LogFile(str(workspace)).close()
     assert meta(workspace)["boot"] == recognition.boot_id()
 
 
-def test_adopting_takes_a_file_over_for_good(workspace: Path) -> None:
+def test_an_adopted_file_belongs_to_this_host(workspace: Path) -> None:
     change_meta(workspace, host="another", boot="another")
     LogFile(str(workspace), adopt=True).close()
     LogFile(str(workspace)).close()
     assert meta(workspace)["host"] == recognition.host_id()
 
 
-def test_a_file_that_lost_what_it_knew_of_its_host_can_be_adopted(workspace: Path) -> None:
+def test_a_file_without_a_record_of_its_host_can_be_adopted(workspace: Path) -> None:
     with closing(apsw.Connection(str(workspace / "log.db"))) as db:
         db.execute("DELETE FROM file_meta")
     with suppress(Refusal):
@@ -570,7 +571,7 @@ def test_a_file_that_lost_what_it_knew_of_its_host_can_be_adopted(workspace: Pat
     LogFile(str(workspace)).close()
 
 
-def test_a_newer_format_is_refused_and_left_alone(workspace: Path) -> None:
+def test_a_newer_format_is_refused_and_left_unchanged(workspace: Path) -> None:
     with closing(apsw.Connection(str(workspace / "log.db"))) as db:
         db.execute(f"PRAGMA user_version = {FORMAT + 1}")
     before = (workspace / "log.db").read_bytes()
@@ -599,7 +600,7 @@ def foreign_id(path: Path) -> None:
 
 
 def foreign_empty_database(path: Path) -> None:
-    """Marked as another program's, and without a table so far."""
+    """Make a database of another program that has no tables yet."""
     with closing(apsw.Connection(str(path))) as db:
         db.execute("PRAGMA application_id = 1234; PRAGMA user_version = 7")
 
@@ -624,7 +625,7 @@ def cut_off_database(path: Path) -> None:
         cut_off_database,
     ],
 )
-def test_a_file_that_is_not_ours_is_refused_and_left_byte_for_byte(
+def test_a_foreign_file_is_refused_and_left_unchanged(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "log.db"
@@ -647,7 +648,7 @@ def test_a_directory_that_cannot_be_used_is_refused_with_a_code(tmp_path: Path) 
         LogFile(str(tmp_path))
 
 
-def test_closing_twice_closes_nothing_of_anybody_elses(tmp_path: Path) -> None:
+def test_closing_twice_closes_no_other_files(tmp_path: Path) -> None:
     file = LogFile(str(tmp_path))
     file.close()
     others = [os.open(tmp_path / "log.db-other", os.O_RDWR | os.O_CREAT) for _ in range(8)]
@@ -657,7 +658,7 @@ def test_closing_twice_closes_nothing_of_anybody_elses(tmp_path: Path) -> None:
         os.close(other)
 
 
-# --- a log that was only half made
+# --- a log that was only partly created
 
 
 def only_a_file(directory: Path) -> None:
@@ -674,9 +675,7 @@ def only_the_marks(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("half", [only_a_file, only_the_journal_mode, only_the_marks])
-def test_a_log_that_was_half_made_is_made_whole(
-    tmp_path: Path, half: Callable[[Path], None]
-) -> None:
+def test_a_partly_created_log_is_completed(tmp_path: Path, half: Callable[[Path], None]) -> None:
     half(tmp_path)
     with closing(LogFile(str(tmp_path))) as file:
         engine = SqliteEngine(file)
@@ -698,7 +697,7 @@ print("made", flush=True)
 """
 
 
-def test_processes_that_make_a_log_at_once_make_one(tmp_path: Path) -> None:
+def test_processes_that_create_a_log_at_once_create_one_log(tmp_path: Path) -> None:
     for number in range(3):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -730,7 +729,7 @@ with presence.listening(sys.argv[2]):
 
 
 class Looks:
-    """A look at presence, later than the one before, so that none is answered from memory."""
+    """Reads presence at increasing times, so that no answer comes from the cache."""
 
     def __init__(self, directory: Path) -> None:
         self.presence = Presence(str(directory))
@@ -741,12 +740,12 @@ class Looks:
         return self.presence.reach(senders, self.now)[0]
 
 
-def test_who_was_never_seen_is_unknown(tmp_path: Path) -> None:
+def test_a_sender_that_was_never_seen_is_unknown(tmp_path: Path) -> None:
     assert Looks(tmp_path).presence.reach(["otto"], clock_ms()) == ("unknown", None)
     assert Looks(tmp_path).reach() == "unknown"
 
 
-def test_who_acted_lately_waits_and_later_is_offline(tmp_path: Path) -> None:
+def test_a_sender_that_acted_recently_waits_and_later_is_offline(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     looks.presence.touch("otto")
     state, seen = looks.presence.reach(["otto"], looks.now)
@@ -757,7 +756,7 @@ def test_who_acted_lately_waits_and_later_is_offline(tmp_path: Path) -> None:
     assert looks.reach("otto") == "offline"
 
 
-def test_who_listens_can_be_woken_until_its_process_ends(tmp_path: Path) -> None:
+def test_a_listening_sender_can_be_woken_until_its_process_ends(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     with process(PRESENT, tmp_path, "otto-cli") as listener:
         assert line_of(listener) == "listening"
@@ -769,7 +768,7 @@ def test_who_listens_can_be_woken_until_its_process_ends(tmp_path: Path) -> None
         assert looks.reach("otto-cli") != "wakes"
 
 
-def test_one_of_two_listeners_may_go(tmp_path: Path) -> None:
+def test_a_sender_stays_reachable_while_one_of_two_listeners_remains(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     with looks.presence.listening("otto"):
         with Presence(str(tmp_path)).listening("otto"):
@@ -778,7 +777,7 @@ def test_one_of_two_listeners_may_go(tmp_path: Path) -> None:
     assert looks.reach("otto") != "wakes"
 
 
-def test_a_look_is_as_of_a_moment_ago_at_most(tmp_path: Path) -> None:
+def test_a_cached_answer_expires_after_a_moment(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     assert looks.presence.reach(["otto"], 1000) == ("unknown", None)
     Presence(str(tmp_path)).touch("otto")  # another process
@@ -786,14 +785,14 @@ def test_a_look_is_as_of_a_moment_ago_at_most(tmp_path: Path) -> None:
     assert looks.presence.reach(["otto"], 1000 + GLANCE_MS)[0] != "unknown"
 
 
-def test_who_acts_here_is_seen_here_at_once(tmp_path: Path) -> None:
+def test_a_touch_by_this_process_is_seen_at_once(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     assert looks.presence.reach(["otto"], 1000) == ("unknown", None)
     looks.presence.touch("otto")
     assert looks.presence.reach(["otto"], 1001)[0] != "unknown"
 
 
-def test_names_are_no_paths(tmp_path: Path) -> None:
+def test_sender_names_are_not_used_as_paths(tmp_path: Path) -> None:
     directory = tmp_path / "workspace"
     directory.mkdir()
     looks = Looks(directory)
@@ -803,7 +802,7 @@ def test_names_are_no_paths(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["workspace"]
 
 
-def test_many_lookers_at_once_take_each_other_for_no_listener(tmp_path: Path) -> None:
+def test_concurrent_readers_do_not_count_as_listeners(tmp_path: Path) -> None:
     with Presence(str(tmp_path)).listening("otto"):
         pass
     mistaken: list[str] = []
@@ -823,7 +822,7 @@ def test_many_lookers_at_once_take_each_other_for_no_listener(tmp_path: Path) ->
     assert mistaken == []
 
 
-def test_presence_that_cannot_be_kept_refuses_nobody(tmp_path: Path) -> None:
+def test_presence_that_cannot_be_written_raises_no_error(tmp_path: Path) -> None:
     (tmp_path / "presence").write_text("not a directory")
     looks = Looks(tmp_path)
     looks.presence.touch("otto")
@@ -832,7 +831,7 @@ def test_presence_that_cannot_be_kept_refuses_nobody(tmp_path: Path) -> None:
         pass
 
 
-def test_a_bell_knows_its_own_pipe(tmp_path: Path) -> None:
+def test_closing_a_bell_removes_its_own_pipe(tmp_path: Path) -> None:
     with closing(Bell(str(tmp_path), "pipe")) as bell:
         assert not bell.wait(-1)
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,8 @@
-"""A node that was open when its process forked: used on both sides, and nothing lost on either.
+"""A node that was open when its process forked: parent and child use it, and neither loses data.
 
-SQLite forbids that a connection crosses fork(), and remembers its locks per process. Each story
-runs in a process of its own, so that the test runner is never forked: a test calls this file as
-a program with the story's name, and looks at the workspace afterwards with a fresh node.
+SQLite forbids a connection to cross fork(), and records its locks per process. Each story runs in
+its own process, so that the test runner is never forked. A test runs this file as a program with
+the story's name, and then checks the workspace with a new node.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from world.paths import TESTS
 from world.processes import LIMIT_S, Worker, join_all, send
 from world.workspace import OWNER, facts
 
-# A child that needs longer hangs: on a lock that its parent's other threads held, for example.
+# A child that needs longer hangs, for example on a lock that another thread of its parent held.
 CHILD_S = 20.0
 # Longer than a write takes on a busy machine, and less than a node waits for the turn.
 PROMPT_S = 10.0
@@ -41,7 +41,7 @@ PROMPT_S = 10.0
 
 
 class Line:
-    """A pipe to tell another process something, or to wait until it says so."""
+    """A pipe to signal another process, or to wait for its signal."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -50,7 +50,7 @@ class Line:
         os.write(self._write, b"!")
 
     def wait(self) -> None:
-        assert select.select([self._read], [], [], LIMIT_S)[0], "nobody rang"
+        assert select.select([self._read], [], [], LIMIT_S)[0], "no signal arrived"
         os.read(self._read, 1)
 
 
@@ -65,7 +65,7 @@ class Child:
             try:
                 work()
                 status = 0
-            except BaseException:  # noqa: BLE001 - whatever it is, the parent must not go on here
+            except BaseException:  # noqa: BLE001 - the child must not run the parent's code
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
@@ -74,7 +74,7 @@ class Child:
         self._alive = alive
 
     def ended(self) -> None:
-        """Waits for its good end. A child that hangs is ended, and that is a failure."""
+        """Wait until the child ends with success. Kill a child that hangs, and fail."""
         hangs = not select.select([self._alive], [], [], CHILD_S)[0]
         if hangs:
             os.kill(self.pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ class Child:
 
 
 class Story:
-    """An open node with a sender, and what it has been told so far."""
+    """An open node with a sender. Prints each message that the node accepted."""
 
     def __init__(self, directory: str, token: str) -> None:
         self.node = Node(directory)
@@ -93,7 +93,7 @@ class Story:
 
     def send(self, text: str) -> None:
         sent = self.node.call(self.otto, SendMessage("@otto", {"text": text}, "send"))
-        # Said once it was answered: from here on it must never be missing.
+        # Print it after the answer: from now on the message must never be missing.
         os.write(1, f"{text} {sent['message']['id']}\n".encode())
 
     def send_some(self, name: str, count: int = 20) -> None:
@@ -124,7 +124,7 @@ def both_go_on(story: Story) -> None:
 
 
 def both_go_on_with_threads(story: Story) -> None:
-    """The writer thread of the parent is at work before, during and after."""
+    """The parent's writer thread works before, during and after the fork."""
 
     def from_threads(name: str) -> None:
         threads = [
@@ -145,8 +145,8 @@ def both_go_on_with_threads(story: Story) -> None:
 
 
 def parent_closes_first(story: Story) -> None:
-    """Whoever closes the last connection of the file takes the WAL away: the parent must know
-    that the child has one too."""
+    """SQLite deletes the WAL with the last connection of the file: the parent must know that the
+    child has a connection too."""
     story.send("before")
     begun, closed = Line(), Line()
 
@@ -184,7 +184,7 @@ def child_closes_unused(story: Story) -> None:
 
 
 def child_ends_like_any_program(story: Story) -> None:
-    """With everything that Python tears down at its end, the inherited connections included."""
+    """Python's cleanup at exit also closes the inherited connections."""
     story.send("before")
 
     def leave(status: int) -> None:
@@ -213,7 +213,7 @@ def grandchild(story: Story) -> None:
 
 
 def forks_in_the_middle_of_writing(story: Story) -> None:
-    """At the instant of fork() the other threads are anywhere: within SQLite, with the turn."""
+    """At the time of fork(), the other threads may be inside SQLite and may hold the turn."""
     done = threading.Event()
 
     def flood(name: str) -> None:
@@ -263,12 +263,12 @@ def _listened(story: Story) -> None:
 
 
 def idle_child_of_a_killed_parent(story: Story) -> None:
-    """Forks while a thread holds the turn, then dies of kill -9. The child only waits."""
+    """The process forks while a thread holds the turn, then dies of kill -9. The child waits."""
     in_turn, forked = threading.Event(), threading.Event()
 
     def hold(_: object) -> None:
         in_turn.set()
-        forked.wait(2)  # a fork() that waits for the end of the turn is as good
+        forked.wait(2)  # it is also correct if fork() waits for the end of the turn
 
     threading.Thread(target=lambda: story.node.do(hold), daemon=True).start()
     assert in_turn.wait(LIMIT_S)
@@ -311,8 +311,8 @@ def otto(directory: str) -> str:
         return join_all(node, "otto")["otto"]
 
 
-def told(name: str, directory: str, token: str) -> None:
-    """Runs the story to its good end; then everything that was answered must be there, once."""
+def run_story(name: str, directory: str, token: str) -> None:
+    """Run a story. It must succeed, and each accepted message must be in the log exactly once."""
     ran = subprocess.run(
         [sys.executable, __file__, name, directory, token],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -334,48 +334,48 @@ def told(name: str, directory: str, token: str) -> None:
         assert time.monotonic() - before < PROMPT_S
 
 
-def test_after_a_fork_parent_and_child_both_go_on(directory: str) -> None:
-    told("both_go_on", directory, otto(directory))
+def test_parent_and_child_both_work_after_a_fork(directory: str) -> None:
+    run_story("both_go_on", directory, otto(directory))
 
 
-def test_after_a_fork_many_threads_of_parent_and_child_go_on(directory: str) -> None:
-    told("both_go_on_with_threads", directory, otto(directory))
+def test_many_threads_of_parent_and_child_work_after_a_fork(directory: str) -> None:
+    run_story("both_go_on_with_threads", directory, otto(directory))
 
 
-def test_what_the_child_is_told_stays_when_the_parent_has_closed_the_workspace(
+def test_the_childs_messages_stay_after_the_parent_closed_the_workspace(
     directory: str,
 ) -> None:
-    told("parent_closes_first", directory, otto(directory))
+    run_story("parent_closes_first", directory, otto(directory))
 
 
-def test_what_the_parent_is_told_stays_when_the_child_has_closed_the_workspace(
+def test_the_parents_messages_stay_after_the_child_closed_the_workspace(
     directory: str,
 ) -> None:
-    told("child_closes_first", directory, otto(directory))
+    run_story("child_closes_first", directory, otto(directory))
 
 
 def test_a_child_may_close_a_node_that_it_never_used(directory: str) -> None:
-    told("child_closes_unused", directory, otto(directory))
+    run_story("child_closes_unused", directory, otto(directory))
 
 
-def test_a_child_that_ends_like_any_program_does_no_harm(directory: str) -> None:
-    told("child_ends_like_any_program", directory, otto(directory))
+def test_a_child_that_exits_normally_does_no_harm(directory: str) -> None:
+    run_story("child_ends_like_any_program", directory, otto(directory))
 
 
-def test_a_child_of_a_child_goes_on_too(directory: str) -> None:
-    told("grandchild", directory, otto(directory))
+def test_a_grandchild_works_too(directory: str) -> None:
+    run_story("grandchild", directory, otto(directory))
 
 
 @pytest.mark.long
-def test_a_fork_in_the_middle_of_others_writing_leaves_both_able_to_write(directory: str) -> None:
-    told("forks_in_the_middle_of_writing", directory, otto(directory))
+def test_parent_and_child_can_write_after_a_fork_during_writes(directory: str) -> None:
+    run_story("forks_in_the_middle_of_writing", directory, otto(directory))
 
 
-def test_a_child_uses_no_connection_of_its_parent_whatever_it_does_first(directory: str) -> None:
-    told("child_reads_first", directory, otto(directory))
+def test_a_child_never_uses_a_connection_of_its_parent(directory: str) -> None:
+    run_story("child_reads_first", directory, otto(directory))
 
 
-def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(directory: str) -> None:
+def test_an_idle_child_does_not_hold_the_turn_of_its_killed_parent(directory: str) -> None:
     token = otto(directory)
     story = subprocess.Popen(
         [sys.executable, __file__, "idle_child_of_a_killed_parent", directory, token],
@@ -393,20 +393,20 @@ def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(directory: st
             other.ask(do="open", directory=directory, patience_s=2)
             answer = other.ask(**send(token, "next"))
     finally:
-        story.stdin.close()  # the child ends with that
+        story.stdin.close()  # ends the child
         story.stdout.close()
     assert answer.get("accepted"), answer
 
 
 def guard(connection: apsw.Connection) -> None:
-    """Makes any use of a connection in another process than the one that opened it an error."""
+    """Fail if another process than the one that opened a connection uses it."""
     opened_by = os.getpid()
 
-    def look(*_: object) -> bool:
-        assert os.getpid() == opened_by, "a connection from before the fork was used"
+    def check(*_: object) -> bool:
+        assert os.getpid() == opened_by, "the process used a connection from before the fork"
         return True
 
-    connection.exec_trace = look
+    connection.exec_trace = check
 
 
 def main(name: str, directory: str, token: str) -> None:

@@ -1,5 +1,5 @@
-"""Reach, from what clients' windows tell of themselves: how soon somebody would learn of a message
-now. Clients are real processes, and some of them are killed."""
+"""Reach: how soon a sender would see a message now, by the reports of its clients' windows. The
+tests start real client processes and kill some of them."""
 
 import json
 import os
@@ -37,8 +37,8 @@ NOW = 2_000_000_000_000
 
 
 class Looks:
-    """Presence on a clock of the test's; each look is later than the one before, so that none is
-    answered from memory."""
+    """Reads presence on the test's own clock, at increasing times, so that no answer comes from the
+    cache."""
 
     def __init__(self, directory: Path) -> None:
         self.presence = Presence(str(directory))
@@ -84,32 +84,32 @@ def client() -> Iterator[subprocess.Popen[bytes]]:
         ("end", "offline"),
     ],
 )
-def test_a_step_says_what_the_window_does_from_then_on(looks: Looks, step: str, reach: str) -> None:
+def test_a_step_sets_the_activity_of_the_window(looks: Looks, step: str, reach: str) -> None:
     looks.step(step)
     assert looks.reach() == reach
 
 
-def test_a_window_that_lives_is_not_forgotten(looks: Looks) -> None:
+def test_a_window_with_a_living_client_does_not_expire(looks: Looks) -> None:
     looks.step("stop")
     looks.now += 24 * FORGOTTEN_MS
     assert looks.reach() == "waits"
 
 
-def test_a_turn_of_which_nothing_is_heard_for_long_was_broken_off(looks: Looks) -> None:
+def test_a_step_without_reports_for_long_counts_as_interrupted(looks: Looks) -> None:
     looks.step("tool")
     looks.now += MAX_STEP_MS - GLANCE_MS
     assert looks.reach() == "working"
     assert looks.reach() == "waits"
 
 
-def test_a_start_in_the_middle_of_a_turn_is_no_stop(
+def test_a_start_report_while_working_does_not_mean_idle(
     looks: Looks, client: subprocess.Popen[bytes]
 ) -> None:
     looks.step("tool")
     looks.step("start")
-    assert looks.reach() == "working", "its context was shortened"
+    assert looks.reach() == "working", "the process compacted its context"
     looks.step("start", **window_of(client.pid))
-    assert looks.reach() == "waits", "it was started anew, as another process"
+    assert looks.reach() == "waits", "another process started"
 
 
 def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
@@ -121,7 +121,7 @@ def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
     assert looks.reach() == "waits"
 
 
-def test_whoever_listens_is_woken_whatever_its_windows_do(looks: Looks) -> None:
+def test_a_listening_sender_can_be_woken_whatever_its_windows_do(looks: Looks) -> None:
     for step in ("prompt", "stop", "end"):
         looks.step(step)
         with looks.presence.listening("otto"):
@@ -129,7 +129,7 @@ def test_whoever_listens_is_woken_whatever_its_windows_do(looks: Looks) -> None:
     assert looks.reach() == "offline"
 
 
-def test_whoever_sleeps_is_woken_by_what_may_wake_it_alone(looks: Looks) -> None:
+def test_a_sleeping_sender_is_woken_only_by_mail_that_may_wake_it(looks: Looks) -> None:
     looks.step("stop")
     with looks.presence.listening("otto", asleep=True):
         assert looks.reach() == "wakes"
@@ -151,12 +151,12 @@ def test_a_client_that_was_killed_is_offline_at_once(
     assert looks.reach() == "offline"
 
 
-def test_another_process_with_the_same_number_is_not_the_client(looks: Looks) -> None:
+def test_another_process_with_the_same_pid_is_not_the_client(looks: Looks) -> None:
     looks.step("prompt", **(this_window() | {"started": "long ago"}))
     assert looks.reach() == "offline"
 
 
-def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Looks) -> None:
+def test_a_client_that_cannot_be_checked_ends_after_an_hour(looks: Looks) -> None:
     for about in ({"client": "afar"}, this_window() | {"space": "another"}):
         looks.step("stop", **about)
         looks.now += FORGOTTEN_MS - GLANCE_MS
@@ -164,7 +164,7 @@ def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Loo
         assert looks.reach() == "offline"
 
 
-def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Looks) -> None:
+def test_a_sender_that_acts_after_its_clients_ended_is_reachable_again(looks: Looks) -> None:
     looks.step("end")
     looks.presence.touch("otto", looks.now + SAME_MS - 1)
     assert looks.reach() == "offline"
@@ -174,7 +174,7 @@ def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Look
     assert looks.reach() == "offline"
 
 
-def test_that_it_would_be_woken_is_no_sign_of_life(looks: Looks) -> None:
+def test_a_wakeable_sender_does_not_count_as_seen(looks: Looks) -> None:
     with looks.presence.listening("otto", asleep=True):
         assert looks.presence.reach(["otto"], looks.now) == ("wakes", None)
         looks.step("stop")
@@ -197,17 +197,17 @@ def test_the_busiest_of_several_windows_counts(looks: Looks) -> None:
     assert looks.reach() == "offline"
 
 
-def test_the_liveliest_of_several_senders_counts(looks: Looks) -> None:
+def test_the_most_reachable_of_several_senders_counts(looks: Looks) -> None:
     looks.step("stop")
     assert looks.reach("otto", "vera") == "waits"
     looks.presence.attended("vera", None, "tool", this_window(), looks.now)
     assert looks.reach("otto", "vera") == "working"
     with looks.presence.listening("otto"):
         assert looks.reach("vera", "otto") == "wakes"
-    assert looks.reach("nobody") == "unknown"
+    assert looks.reach("stranger") == "unknown"
 
 
-def test_windows_are_told_apart_by_their_session(looks: Looks) -> None:
+def test_windows_are_identified_by_their_session(looks: Looks) -> None:
     looks.step("start", "s-1")
     looks.step("tool", "../s-2")
     looks.presence.attended("otto", None, "stop", None, looks.now)
@@ -215,7 +215,7 @@ def test_windows_are_told_apart_by_their_session(looks: Looks) -> None:
     assert found == {"s-1": IDLE, "../s-2": WORKING, None: IDLE}
 
 
-def test_a_file_that_makes_no_sense_is_no_window(looks: Looks, tmp_path: Path) -> None:
+def test_a_malformed_file_is_not_a_window(looks: Looks, tmp_path: Path) -> None:
     looks.step("prompt")
     assert looks.reach() == "working"
     (directory,) = (tmp_path / "presence").glob("*.windows")
@@ -227,7 +227,7 @@ def test_a_file_that_makes_no_sense_is_no_window(looks: Looks, tmp_path: Path) -
     assert looks.reach() == "working"
 
 
-def test_where_nothing_can_be_written_nobody_is_refused(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_raises_no_error(tmp_path: Path) -> None:
     (tmp_path / "presence").write_text("not a directory")
     looks = Looks(tmp_path)
     looks.step("prompt")
@@ -237,7 +237,7 @@ def test_where_nothing_can_be_written_nobody_is_refused(tmp_path: Path) -> None:
 # --- other nodes
 
 
-def test_what_two_nodes_know_is_put_together() -> None:
+def test_the_reports_of_two_nodes_are_merged() -> None:
     assert merged(Seen(), Seen()) == Seen()
     one = merged(Seen(5, doing=IDLE), Seen(7, listening=True))
     assert one == Seen(7, listening=True, doing=IDLE)
@@ -247,7 +247,7 @@ def test_what_two_nodes_know_is_put_together() -> None:
     assert merged(Seen(), Seen(5, doing=ENDED)) == Seen(5, doing=ENDED)
 
 
-def test_who_works_at_another_node_works(looks: Looks) -> None:
+def test_activity_at_another_node_counts(looks: Looks) -> None:
     looks.step("end")
     for seen, reach in (
         (Seen(looks.now, doing=WORKING), "working"),
@@ -260,17 +260,17 @@ def test_who_works_at_another_node_works(looks: Looks) -> None:
         assert looks.reach() == reach
 
 
-def test_a_node_tells_the_others_of_whom_it_sees_and_no_more(looks: Looks) -> None:
+def test_a_node_reports_only_the_senders_that_it_sees(looks: Looks) -> None:
     looks.step("prompt")
     looks.presence.touch("vera", looks.now)
-    names = ["otto", "vera", "nobody"]
+    names = ["otto", "vera", "stranger"]
     told = looks.presence.here(names, looks.now)
     assert {name: seen.doing for name, seen in told.items()} == {"otto": WORKING, "vera": None}
     looks.now += FRESH_MS
-    assert list(looks.presence.here(names, looks.now)) == ["otto"], "who still has a window"
+    assert list(looks.presence.here(names, looks.now)) == ["otto"], "otto still has a window"
 
 
-def test_windows_that_ended_are_swept_away_after_a_day(looks: Looks) -> None:
+def test_windows_that_ended_are_removed_after_a_day(looks: Looks) -> None:
     looks.step("end", "s-1")
     looks.step("stop", "s-2")
     for passed, left in ((KEPT_MS, ["s-1", "s-2"]), (1, ["s-2"])):
@@ -285,7 +285,7 @@ def sessions(looks: Looks) -> list[str | None]:
 
 @pytest.mark.parametrize("about", [{"client": "afar"}, {"pid": 1, "started": "1", "space": "far"}])
 @pytest.mark.parametrize("step", ["prompt", "stop"])
-def test_windows_that_fell_silent_elsewhere_are_swept_away_after_a_day(
+def test_silent_windows_of_other_machines_are_removed_after_a_day(
     looks: Looks, about: dict[str, Any], step: str
 ) -> None:
     looks.step(step, "s-1", **about)
@@ -296,42 +296,44 @@ def test_windows_that_fell_silent_elsewhere_are_swept_away_after_a_day(
         assert sessions(looks) == left
 
 
-def test_a_window_whose_client_died_is_kept_until_somebody_has_ended_its_session(
+def test_the_window_of_a_dead_client_stays_until_its_session_ends(
     looks: Looks,
 ) -> None:
     looks.step("prompt", "s-1", **(this_window() | {"started": "long ago"}))
     looks.now += 2 * KEPT_MS
     looks.presence.sweep("otto", looks.now)
-    assert looks.presence.lost("otto") == ["s-1"], "what it holds must be given up first"
+    assert looks.presence.lost("otto") == ["s-1"], "its claims must be released first"
     looks.presence.attended("otto", "s-1", "end", None, looks.now)
     looks.now += KEPT_MS + 1
     looks.presence.sweep("otto", looks.now)
     assert sessions(looks) == []
 
 
-def test_a_new_window_sweeps_the_old_ones_away_where_no_server_does(looks: Looks) -> None:
+def test_a_new_window_removes_old_windows_without_a_server(looks: Looks) -> None:
     for number in range(5):
         looks.step("prompt", f"s-{number}", client="afar")
     looks.now += KEPT_MS + 1
     looks.step("prompt", "s-4", client="afar")
-    assert len(sessions(looks)) == 5, "nothing new came"
+    assert len(sessions(looks)) == 5, "no new window started"
     looks.step("start", "s-5", client="afar")
     assert sessions(looks) == ["s-4", "s-5"]
 
 
-def test_threads_that_tell_of_one_window_do_not_tear_its_file(looks: Looks, tmp_path: Path) -> None:
+def test_concurrent_reports_of_one_window_do_not_damage_its_file(
+    looks: Looks, tmp_path: Path
+) -> None:
     looks.step("prompt")
     (directory,) = (tmp_path / "presence").glob("*.windows")
     torn: list[list[str | None]] = []
 
-    def tell(number: int) -> None:
+    def report(number: int) -> None:
         about = this_window() | {"padding": "x" * 2000 * number}
         for _ in range(300):
             looks.presence.attended("otto", "s-1", "prompt", about, looks.now)
             if (found := sessions(looks)) != ["s-1"]:
                 torn.append(found)
 
-    threads = [threading.Thread(target=tell, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=report, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -340,9 +342,7 @@ def test_threads_that_tell_of_one_window_do_not_tear_its_file(looks: Looks, tmp_
     assert [path.name for path in directory.iterdir()] == ["s-1"]
 
 
-def test_the_draft_of_whoever_was_killed_is_swept_away_once_it_is_old(
-    looks: Looks, tmp_path: Path
-) -> None:
+def test_an_old_draft_of_a_killed_process_is_removed(looks: Looks, tmp_path: Path) -> None:
     looks.step("prompt")
     (directory,) = (tmp_path / "presence").glob("*.windows")
     old, new = directory / "s-2.old~", directory / "s-2.new~"
@@ -353,9 +353,7 @@ def test_the_draft_of_whoever_was_killed_is_swept_away_once_it_is_old(
     assert sorted(directory.iterdir()) == [directory / "s-1", new]
 
 
-def test_how_a_token_was_used_is_forgotten_and_so_is_a_token_that_nobody_uses(
-    looks: Looks, tmp_path: Path
-) -> None:
+def test_old_uses_and_unused_tokens_are_removed(looks: Looks, tmp_path: Path) -> None:
     kept = tmp_path / "presence" / "tokens"
     for token in ("one", "two"):
         looks.presence.used(token, "s-1", None, looks.now)
@@ -368,7 +366,7 @@ def test_how_a_token_was_used_is_forgotten_and_so_is_a_token_that_nobody_uses(
     assert used == {"two": NOW, "three": looks.now}
 
 
-# --- as agents and senders are told
+# --- reach in the answers to agents and senders
 
 
 class PresenceWorkspace(WakeWorkspace):
@@ -378,16 +376,16 @@ class PresenceWorkspace(WakeWorkspace):
         super().__init__(directory, clock=clock_ms)
 
     def reach(self) -> str:
-        """How `agents` says otto-cli can be reached; as of now, and from no memory."""
+        """Return otto-cli's reach in the answer of `agents`, without the cache."""
         self.node.presence._glances.clear()
         agents = self.call(OWNER, ListAgents("otto-cli"))["agents"]
         (found,) = (agent for agent in agents if agent["address"] == "@otto-cli")
         return str(found["reach"])
 
-    def promised(self, **said: Any) -> str:
-        """How the answer to a send says that it can be reached."""
+    def promised(self, **given: Any) -> str:
+        """Return otto-cli's reach in the answer to a send."""
         self.node.presence._glances.clear()
-        act = SendMessage("@otto-cli", {"text": "hello"}, "send", **said)
+        act = SendMessage("@otto-cli", {"text": "hello"}, "send", **given)
         (delivery,) = self.call(self.vera, act)["deliveries"]
         return str(delivery["reach"])
 
@@ -399,7 +397,7 @@ def workspace(tmp_path: Path) -> Iterator[PresenceWorkspace]:
         yield workspace
 
 
-def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(
+def test_agents_and_the_answer_to_a_send_contain_the_reach(
     workspace: PresenceWorkspace,
 ) -> None:
     window = workspace.otto._replace(session="s-1")
@@ -411,7 +409,7 @@ def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(
         assert workspace.reach() == workspace.promised() == "wakes"
 
 
-def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(
+def test_a_muted_sender_or_mail_without_a_wake_is_not_promised_a_wake_up(
     workspace: PresenceWorkspace,
 ) -> None:
     workspace.step(workspace.otto._replace(session="s-1"), "stop", window=this_window())
@@ -422,7 +420,7 @@ def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(
         assert workspace.reach() == workspace.promised() == "waits"
 
 
-def test_a_killed_client_is_offline_for_whoever_asks(
+def test_a_killed_client_is_offline_in_every_answer(
     workspace: PresenceWorkspace, client: subprocess.Popen[bytes]
 ) -> None:
     window = workspace.otto._replace(session="s-1")
@@ -433,12 +431,12 @@ def test_a_killed_client_is_offline_for_whoever_asks(
     assert workspace.reach() == workspace.promised() == "offline"
 
 
-def test_a_session_that_has_ended_has_no_window_any_more(workspace: PresenceWorkspace) -> None:
+def test_an_ended_session_has_no_window(workspace: PresenceWorkspace) -> None:
     first, second = workspace.otto._replace(session="s-1"), workspace.otto._replace(session="s-2")
     for window in (first, second):
         workspace.step(window, "tool", window=this_window())
     workspace.call(first, EndSession("s-1"))
-    assert workspace.reach() == "working", "the other one has not ended"
+    assert workspace.reach() == "working", "the other session has not ended"
     workspace.call(second, EndSession("s-2"))
     assert workspace.reach() == "offline"
 
@@ -458,10 +456,10 @@ def test_a_session_whose_client_died_is_lost_until_it_is_ended(
     assert "lost" not in workspace.step(second, "start", window=this_window())
 
 
-# --- whom a server may wake
+# --- senders that a server may wake
 
 
-def test_who_has_a_window_at_work_does_not_sleep(workspace: PresenceWorkspace) -> None:
+def test_a_sender_with_a_working_window_is_not_asleep(workspace: PresenceWorkspace) -> None:
     first, second = workspace.otto._replace(session="s-1"), workspace.otto._replace(session="s-2")
     window = this_window()
 
@@ -479,7 +477,9 @@ def test_who_has_a_window_at_work_does_not_sleep(workspace: PresenceWorkspace) -
     assert idle() == ["s-2"]
 
 
-def test_whoever_is_held_from_stopping_is_at_work(workspace: PresenceWorkspace) -> None:
+def test_a_sender_that_is_kept_from_stopping_counts_as_working(
+    workspace: PresenceWorkspace,
+) -> None:
     workspace.send(workspace.vera, "@otto-cli", type="ask", payload={"question": "well?"})
     session = workspace.otto._replace(session="s-1")
     assert workspace.step(session, "stop", window=this_window())["messages"]

@@ -1,4 +1,4 @@
-"""The engine keeps the order of the log. It knows headers and bytes, never rules.
+"""The engine orders and stores the log. It handles headers and bytes, and knows no rules.
 
 turn      exclusive right to append, held for one transaction
 head      the last position: seq, hash, and the log's time
@@ -20,16 +20,16 @@ Facts = Generator[tuple[int, bytes], None, None]
 
 
 class HeadMoved(Exception):
-    """Another node was first, or the turn was lost: nothing was kept, and nothing will be. The
+    """Another node appended first, or this node lost the turn. Nothing was stored, nor will be. The
     caller may decide the writes again."""
 
 
 class FarBehind(Exception):
-    """The engine's log is further ahead of this node's than one turn should copy."""
+    """The engine's log has more new entries than one turn should copy."""
 
 
 class Head(NamedTuple):
-    """The end of the log. `at` is the last fact's time; `raw` the reading of the clock then."""
+    """The end of the log. `at` is the last fact's time, and `raw` the clock's reading then."""
 
     seq: int
     hash: str
@@ -38,17 +38,17 @@ class Head(NamedTuple):
 
 
 class Engine(Protocol):
-    """The order of one workspace's log.
+    """The storage of one workspace's log.
 
-    Methods that change the log are called with the turn held. Their changes are durable when the
-    turn ends without an exception, and gone when it ends with one. Every node has the log in a
-    SQLite file of its own, with the state; readers pass the connection that they read through. All
-    methods raise EngineUnavailable where the engine cannot be reached; none retries.
+    Methods that change the log require the turn. Their changes become durable when the turn ends
+    without an exception, and an exception rolls them back. Each node has the log and the state in
+    its own SQLite file, and readers pass their connection to that file. All methods raise
+    EngineUnavailable if they cannot reach the engine. None retries.
     """
 
     def turn(self, *, wait: bool = True) -> AbstractContextManager[None]:
-        """Take the exclusive right to append. A process that dies loses it. Without `wait`, raises
-        BlockingIOError where another process has it."""
+        """Take the exclusive right to append. A process that dies loses it. With `wait=False`,
+        raise BlockingIOError if another process has it."""
 
     def head(self, db: Connection) -> Head:
         """The last position."""
@@ -72,22 +72,23 @@ class Engine(Protocol):
         """Salt and body of a fact; None for a fact without a body or with a redacted one."""
 
     def forget(self, seq: int) -> None:
-        """Erase a body, and its blob if nothing else uses that."""
+        """Delete a body, and its blob if no other body uses it."""
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
-        """Keep one chunk of an upload."""
+        """Store one chunk of an upload."""
 
     def drop_upload(self, upload: str) -> None:
         """Delete an upload, unless it became a blob."""
 
     def drop_stale(self, before: str) -> None:
-        """Delete unused uploads whose names sort before this one: their senders died."""
+        """Delete uploads that never became blobs and whose names sort before `before`. Their
+        senders died."""
 
     def join(self, upload: str, sha256: str) -> int:
-        """Make an upload a blob. Returns its size. Raises DigestMismatch."""
+        """Make an upload a blob, and return its size. Raise DigestMismatch."""
 
     def use_blob(self, sha256: str, seq: int) -> None:
-        """Record that the body of `seq` uses a blob, so that the blob stays."""
+        """Record that the body of `seq` uses a blob, so that the blob is not deleted."""
 
     def blob(self, db: Connection, sha256: str, start: int, stop: int) -> bytes:
         """A range of a blob's bytes."""

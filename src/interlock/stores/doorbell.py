@@ -1,8 +1,8 @@
-"""The doorbell: a process that commits tells every waiting process, after COMMIT.
+"""The doorbell: after COMMIT, a process signals every waiting process.
 
-A listener puts a named pipe into a directory; ringing writes a byte into each. A pipe whose
-listener died has no reader, and the next ring removes it. A lost ring costs time and never a
-message: listeners also look at the file's `data_version`.
+Each listener creates a named pipe in a directory, and a ring writes a byte into each pipe. A pipe
+whose listener died has no reader, and the next ring removes it. A lost ring delays a listener and
+loses no message: listeners also poll the file's `data_version`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ STALE_DRAFT_S = 60.0
 
 
 class Doorbell:
-    """The ringing side."""
+    """The sender of rings."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -25,18 +25,17 @@ class Doorbell:
     def ring(self) -> None:
         """Wake every listener. On failure, listeners poll."""
         with contextlib.suppress(OSError):
-            # An empty directory that has not changed has no bells: one stat, and no listing.
+            # If the directory was empty and has not changed, one stat replaces the listing.
             changed = os.stat(self._directory).st_mtime_ns
             if changed == self._empty_since:
                 return
             heard = self.count()
-            # The listing may miss a bell that was added meanwhile: trust only an unchanged one.
+            # The listing may miss a bell that was added meanwhile, which changes the directory.
             settled = os.stat(self._directory).st_mtime_ns == changed
             self._empty_since = changed if not heard and settled else -1
 
     def count(self) -> int:
-        """Ring every bell, and return how many listeners there are. Removes pipes without a
-        reader."""
+        """Ring every bell, remove pipes without a reader, and return the number of listeners."""
         try:
             bells = [name for name in os.listdir(self._directory) if not name.startswith(".")]
         except OSError:
@@ -51,7 +50,7 @@ class Doorbell:
                     with contextlib.suppress(OSError):
                         os.unlink(path)
                 continue
-            with contextlib.suppress(OSError):  # a full pipe has rung already
+            with contextlib.suppress(OSError):  # a full pipe already wakes its listener
                 os.write(pipe, b"!")
             os.close(pipe)
             heard += 1
@@ -59,7 +58,7 @@ class Doorbell:
 
     def listen(self) -> "Bell":
         os.makedirs(self._directory, 0o700, exist_ok=True)
-        # A listener that was killed before it published its pipe has left a draft.
+        # A listener that was killed before it published its pipe leaves a draft.
         for name in os.listdir(self._directory):
             path = os.path.join(self._directory, name)
             with contextlib.suppress(OSError):
@@ -69,21 +68,22 @@ class Doorbell:
 
 
 class Bell:
-    """The listening side: one pipe, drained before each look so that no ring is missed."""
+    """The pipe of one listener. `wait` drains it before the caller reads the log, so that no ring
+    is missed."""
 
     def __init__(self, directory: str, name: str) -> None:
-        # Published only when both ends are open: a ring would remove a pipe without a reader.
+        # Publish the pipe only when both ends are open: a ring removes a pipe without a reader.
         draft = os.path.join(directory, "." + name)
         self._path = os.path.join(directory, name)
         os.mkfifo(draft, 0o600)
         self._pipe = os.open(draft, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        # A writer of our own keeps the pipe from reporting end-of-file between rings.
+        # Our own writer prevents end-of-file between rings.
         self._keeper = os.open(draft, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.rename(draft, self._path)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it rang within that time."""
-        poll = select.poll()  # select() takes no descriptor beyond the first 1024
+        """Return whether the bell rang within this time."""
+        poll = select.poll()  # select() supports only descriptors below 1024
         poll.register(self._pipe, select.POLLIN)
         rang = bool(poll.poll(math.ceil(max(0.0, seconds) * 1000)))
         if rang:

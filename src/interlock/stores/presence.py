@@ -1,9 +1,9 @@
-"""Presence: when a sender was seen, whether it listens now, and what its clients do. Never in the
-log.
+"""Presence: when a sender was last seen, whether it listens now, and what its clients do. Presence
+is never in the log.
 
-A request touches the sender's file. A process that waits for mail has a bell in the sender's
-directory, which ends with the process. A client's hooks report at each step what its window does.
-Presence is a hint: a request succeeds even where presence cannot be written.
+Each request touches the sender's file. A process that waits for mail has a bell in the sender's
+directory, and the bell ends with the process. A client's hooks report the activity of its window at
+each step. Presence is a hint: a request succeeds even if its presence cannot be written.
 """
 
 import json
@@ -18,12 +18,12 @@ from interlock.stores.doorbell import Doorbell
 from interlock.verbs.addresses import filename
 
 FRESH_MS = 10 * 60_000
-# It is unknown whether a client on another machine still runs.
+# A client on another machine counts as ended after this silence: its process cannot be checked.
 FORGOTTEN_MS = 60 * 60_000
-# A user can interrupt a client's step, and no hook reports that.
+# A longer step counts as idle: no hook reports that a user interrupted it.
 MAX_STEP_MS = 30 * 60_000
 KEPT_MS = 24 * 60 * 60_000
-# Sweeping reads every window there is.
+# A sweep is slow: it reads the file of every window.
 SWEEP_EVERY_MS = 60 * 60_000
 GLANCE_MS = 200
 DRAFT, STALE_DRAFT_S = "~", 60.0
@@ -39,8 +39,8 @@ DOING |= {"start": IDLE, "stop": IDLE, "rest": IDLE, "end": ENDED}
 
 
 class Seen(NamedTuple):
-    """When a sender was seen, whether it listens to everything, what it is doing by its hooks, and
-    whether an adapter can wake it."""
+    """When a sender was last seen, whether it listens for mail, its activity by its hooks' reports,
+    and whether an adapter can wake it."""
 
     at: int | None = None
     listening: bool = False
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A client of a sender by the last report of its hooks; `about` is their description of it."""
+    """A client of a sender, as its hooks last reported it. `about` is their description of it."""
 
     sender: str
     session: str | None
@@ -59,8 +59,8 @@ class Window(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The use of a token in one session and from one address, between two moments. Uses on this
-    machine have no `peer`."""
+    """The use of a token in one session and from one address, between the times `since` and `at`. A
+    use from this machine has no `peer`."""
 
     token: str
     session: str | None
@@ -70,7 +70,7 @@ class Use(NamedTuple):
 
 
 class Presence:
-    """The presence of senders at this node; `elsewhere` is the reports of other nodes."""
+    """The presence of senders at this node. `elsewhere` has the reports of other nodes."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
@@ -79,7 +79,7 @@ class Presence:
         self.elsewhere: dict[str, Seen] = {}
 
     def touch(self, sender: str, at_ms: int | None = None) -> None:
-        """Record that the sender acts, now or by the clock that the nodes share."""
+        """Record that the sender acts now, or at `at_ms` by the clock that all nodes share."""
         self._glances.pop(sender, None)
         with suppress(OSError):
             os.makedirs(self._directory, 0o700, exist_ok=True)
@@ -88,7 +88,7 @@ class Presence:
             os.utime(self._path(sender), None if at_ms is None else (at_ms / 1000, at_ms / 1000))
 
     def here(self, senders: Iterable[str], now_ms: int) -> dict[str, Seen]:
-        """The presence at this node of the senders that were seen lately."""
+        """Return the presence at this node of senders that were seen recently or are reachable."""
         found = {}
         for sender in senders:
             seen = self._look(sender, now_ms)
@@ -99,8 +99,8 @@ class Presence:
 
     @contextmanager
     def listening(self, sender: str, *, asleep: bool = False) -> Iterator[None]:
-        """Show the sender as reachable at once for as long as this lasts; an `asleep` one can be
-        woken."""
+        """Show that the sender listens, until the context ends. With `asleep`, show that an adapter
+        can wake it."""
         try:
             bell = Doorbell(self._path(sender) + (ASLEEP if asleep else LIVE)).listen()
         except OSError:
@@ -112,8 +112,8 @@ class Presence:
     # --- tokens
 
     def used(self, token: str, session: str | None, peer: str | None, at_ms: int) -> None:
-        """Record where a token is used. The file has the start of the use without a long pause; its
-        age is that of the last use."""
+        """Record where a token is used. The file contains the start of the use, which a long pause
+        ends. The file's modification time is the last use."""
         own = os.path.join(self._directory, TOKENS)
         directory = os.path.join(own, filename(token))
         name = f"{filename(session or '')},{filename(peer or '')}"
@@ -128,7 +128,7 @@ class Presence:
             os.utime(path, (at_ms / 1000, at_ms / 1000))
 
     def uses(self, now_ms: int) -> list[Use]:
-        """The uses of tokens of the last minutes."""
+        """Return the uses of tokens within the last `FRESH_MS`."""
         own = os.path.join(self._directory, TOKENS)
         found = []
         for token in _names(own):
@@ -157,18 +157,19 @@ class Presence:
     def attended(
         self, sender: str, session: str | None, step: str, about: dict[str, Any] | None, at: int
     ) -> None:
-        """Record what a client's window does from this step on. Waiting changes nothing."""
+        """Record the activity of a client's window after this step. Ignore steps that are not in
+        `DOING`, such as waiting."""
         if step not in DOING:
             return
         self._glances.pop(sender, None)
         path = self._window(sender, session)
         if (about or {}).get("client") == RUN and os.path.exists(path):
-            return  # the hooks of the client that it runs know more
+            return  # the hooks of the client that `interlock run` started report more
         doing = DOING[step]
         if step == "start" and (before := _read(path)) is not None and before.doing == WORKING:
             pid = (about or {}).get("pid")
             if pid is not None and pid == before.about.get("pid"):
-                doing = WORKING  # the same process shortened its context in the middle of its work
+                doing = WORKING  # the same process compacted its context while it worked
         with suppress(OSError):
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             if not os.path.exists(path) and self._is_time_to_sweep(os.path.dirname(path), at):
@@ -180,9 +181,9 @@ class Presence:
             os.replace(draft, path)
 
     def windows(self, sender: str, now_ms: int) -> list[Window]:
-        """The sender's clients. One that died, or was silent for long, has ended."""
+        """Return the sender's clients. A client that died, or was silent too long, has ended."""
         found = []
-        for window in self._told(sender):
+        for window in self._reported(sender):
             if window.doing != ENDED:
                 runs, silent_ms = _runs(window), now_ms - window.at
                 if runs is False or (runs is None and silent_ms > FORGOTTEN_MS):
@@ -192,28 +193,30 @@ class Presence:
             found.append(window)
         return found
 
-    def _told(self, sender: str) -> list[Window]:
+    def _reported(self, sender: str) -> list[Window]:
         directory = self._windows(sender)
         names = [name for name in _names(directory) if not name.endswith(DRAFT)]
         read = (_read(os.path.join(directory, name)) for name in names)
         return [window for window in read if window is not None]
 
     def lost(self, sender: str) -> list[str]:
-        """The sessions whose client has died on this machine, and that have not ended."""
-        found = self._told(sender)
+        """Return the sessions that have not ended, but whose client died on this machine."""
+        found = self._reported(sender)
         return [w.session for w in found if w.session and w.doing != ENDED and _runs(w) is False]
 
     def living(self, sender: str) -> set[str | None]:
-        """The sessions whose client runs on this machine. A stopped client does not count, so that
-        its claims expire."""
-        found = [window for window in self._told(sender) if window.doing != ENDED and _runs(window)]
+        """Return the sessions whose client runs on this machine. A client that a signal stopped
+        does not count, so that its claims expire."""
+        found = [
+            window for window in self._reported(sender) if window.doing != ENDED and _runs(window)
+        ]
         return {window.session for window in found if not is_stopped(window.about["pid"])}
 
     def sweep(self, sender: str, now_ms: int) -> None:
-        """Remove windows that ended, or fell silent on another machine, a while ago, and the drafts
-        of killed processes. The window of a client that died here stays until its session ends:
-        the session may hold claims."""
-        for window in self._told(sender):
+        """Remove drafts of killed processes, and windows that reported nothing for `KEPT_MS` and
+        ended or belong to another machine. The window of a client that died on this machine stays
+        until its session ends: the session may hold claims."""
+        for window in self._reported(sender):
             if now_ms - window.at > KEPT_MS and (window.doing == ENDED or _runs(window) is None):
                 with suppress(OSError):
                     os.unlink(self._window(sender, window.session))
@@ -243,29 +246,29 @@ class Presence:
         now_ms: int,
         may_wake: Callable[[], bool] = lambda: True,
     ) -> tuple[str, int | None]:
-        """How soon any of these would see a message, and when one was last seen. `may_wake` is
-        called only where an adapter would wake one.
+        """Return how soon one of these senders would see a message, and when one was last seen.
+        Call `may_wake` only if an adapter could wake one.
 
-        `wakes`: it listens now, or an adapter would wake it. `working`: sees it at its next step.
-        `waits`: is there, or acted lately, and looks when a person prompts it. `offline`: seen
-        once. `unknown`: never seen."""
+        `wakes`: a sender listens now, or an adapter would wake it. `working`: it sees the message
+        at its next step. `waits`: it is idle or acted recently, and sees the message when a person
+        prompts it. `offline`: it was seen earlier. `unknown`: it was never seen."""
         found = [self._glance(sender, now_ms) for sender in senders]
         at = max((seen.at for seen in found if seen.at is not None), default=None)
         if any(seen.listening for seen in found):
             return "wakes", now_ms
         if any(seen.wakeable for seen in found) and may_wake():
-            return "wakes", at  # being wakeable is no sign of life
+            return "wakes", at  # a wakeable sender was not necessarily seen now
         if any(seen.doing == WORKING for seen in found):
             return "working", at
         for seen in found:
-            # A sender without hooks does not report its client. One that acted lately has one.
+            # A sender without hooks reports no activity. If it acted recently, it has a client.
             is_recent = seen.at is not None and now_ms - seen.at < FRESH_MS
             if seen.doing == IDLE or (seen.doing is None and is_recent):
                 return "waits", at
         return ("offline", at) if at is not None else ("unknown", None)
 
     def _glance(self, sender: str, now_ms: int) -> Seen:
-        """The presence of a sender at all nodes, at most a moment old."""
+        """Return the presence of a sender at all nodes, at most `GLANCE_MS` old."""
         glance = self._glances.get(sender)
         if glance is None or not 0 <= now_ms - glance[0] < GLANCE_MS:
             seen = merged(self._look(sender, now_ms), self.elsewhere.get(sender, Seen()))
@@ -280,7 +283,7 @@ class Presence:
         windows = self.windows(sender, now_ms)
         activities = {window.doing for window in windows}
         doing = WORKING if WORKING in activities else IDLE if IDLE in activities else None
-        # A sender that acted after its clients had ended has come back without hooks.
+        # A sender that acted after its clients ended has a new client without hooks.
         if doing is None and windows:
             last = max(window.at for window in windows)
             doing = ENDED if (at or 0) < last + SAME_MS else None
@@ -291,7 +294,7 @@ class Presence:
 
 
 def merged(one: Seen, other: Seen) -> Seen:
-    """The presence of a sender by the reports of two nodes."""
+    """Combine the reports of two nodes about one sender."""
     at = max((seen for seen in (one.at, other.at) if seen is not None), default=None)
     reported = {one.doing, other.doing}
     doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in reported), None)
@@ -300,7 +303,7 @@ def merged(one: Seen, other: Seen) -> Seen:
 
 
 def _runs(window: Window) -> bool | None:
-    """Whether the client's process runs; None for a process of another machine."""
+    """Return whether the client's process runs; None for a process of another machine."""
     about = window.about
     pid, started = about.get("pid"), about.get("started")
     if not isinstance(pid, int) or not isinstance(started, str) or about.get("space") != space():

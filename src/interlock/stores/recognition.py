@@ -1,4 +1,4 @@
-"""Recognize, create and copy the SQLite file of a workspace. Never by a plain `open`.
+"""Recognize, create and copy the SQLite file of a workspace, never with a plain `open`.
 
 The file records the machine and the boot that used it last: SQLite's locks protect a file only
 within one machine, and only on a local disk.
@@ -19,7 +19,8 @@ from interlock.errors import (
 
 APPLICATION_ID = 0x494C4B31  # "ILK1"
 FORMAT = 1
-# The record of a shared engine's URL, and the variable with the engine of new workspaces.
+# The file that records a shared engine's URL, and the environment variable that names the engine
+# of new workspaces.
 RECORD = "engine.json"
 NEW = "INTERLOCK_ENGINE"
 NETWORK_FILESYSTEMS = frozenset(
@@ -31,14 +32,14 @@ NETWORK_FILESYSTEMS = frozenset(
 )
 
 # map: file_meta    name -> value; host, boot, device: where the file was used last; engine: the
-#                   name of the log on a shared engine; repair: the repair of that engine that the
-#                   log does not have yet
+#                   name of the log on a shared engine; repair: a repair of that engine that is
+#                   not in the log yet
 _META = "CREATE TABLE file_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
 
 def is_embedded(directory: str, given: str | None) -> bool:
-    """Whether the file itself is the log: no flag and no record names a shared engine, and, where
-    there is no workspace yet, no environment variable."""
+    """Return whether the file itself is the log: neither a flag nor the record names a shared
+    engine. For a new workspace, the environment variable names none either."""
     if given is not None:
         return False
     if os.path.exists(os.path.join(directory, RECORD)):
@@ -59,24 +60,25 @@ def is_fresh(connection: apsw.Connection) -> bool:
 
 def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     if pragma(connection, "application_id") != APPLICATION_ID:
-        raise NotAWorkspace(f"{path} is not an Interlock log, and it was left alone.")
+        raise NotAWorkspace(f"{path} is not an Interlock log. It was not changed.")
     if (found := pragma(connection, "user_version")) > FORMAT:
         raise NewerVersion(
-            f"{path} has format {found}; this Interlock knows up to {FORMAT}. Upgrade it."
+            f"{path} has format {found}. This version of Interlock reads formats up to {FORMAT}. "
+            "Upgrade Interlock."
         )
 
 
 def refuse_network(directory: str) -> None:
     if kind := network_filesystem(directory):
         raise UnsafeFilesystem(
-            f"{directory} is on a network filesystem ({kind}), where SQLite's locks cannot be "
-            "trusted. Keep the workspace on a local disk, and reach it from other machines over "
+            f"{directory} is on a network filesystem ({kind}), where SQLite's locks are not "
+            "reliable. Put the workspace on a local disk, and use it from other machines over "
             "HTTP."
         )
 
 
 def fill(connection: apsw.Connection, directory: str) -> None:
-    """Make an empty file a log that this machine uses."""
+    """Initialize an empty file as a log, and record that this machine uses it."""
     connection.execute("PRAGMA journal_mode = WAL")
     with connection:
         connection.execute(_META)
@@ -91,14 +93,14 @@ def _here(directory: str) -> dict[str, str]:
 
 
 def used_elsewhere(connection: apsw.Connection, directory: str) -> bool:
-    """Whether the file was last used by another boot, or at another place, of this machine.
+    """Return whether the file was last used in another boot of this machine, or on another device.
 
-    The same boot shares the kernel's locks, and the same host after a reboot has none left. Only
-    another boot of another host may still be writing: raises OtherHost."""
+    Processes of one boot share the kernel's locks, and a reboot ends all processes of a host. Only
+    another host in another boot may still be writing. In that case, raise OtherHost."""
     try:
         rows = connection.execute("SELECT name, value FROM file_meta").fetchall()
     except apsw.SQLError:
-        raise NotAWorkspace(f"{directory} holds half a log, and it was left alone.") from None
+        raise NotAWorkspace(f"The log in {directory} is incomplete. It was not changed.") from None
     last = {"host": "?", "boot": "?", "name": "unknown"}
     last |= {str(name): str(value) for name, value in rows}
     here = _here(directory)
@@ -108,8 +110,8 @@ def used_elsewhere(connection: apsw.Connection, directory: str) -> bool:
     if last["host"] != here["host"] and last["boot"] != here["boot"]:
         raise OtherHost(
             f"The workspace in {directory} was last used on another machine ({last['name']}), "
-            "which may still be using it. Talk to that machine's server instead: interlock "
-            "--workspace http://… If it was moved here for good: interlock init --adopt",
+            "which may still be using it. Use that machine's server instead: interlock "
+            "--workspace http://… If you moved it to this machine for good: interlock init --adopt",
             host=last["name"],
         )
     return True
@@ -124,7 +126,7 @@ def sign_in(connection: apsw.Connection, directory: str) -> None:
 
 
 def repair_of(connection: apsw.Connection) -> str | None:
-    """The outcome of a repair of the engine that the log does not have yet, or None."""
+    """Return the outcome of a repair of the engine that is not in the log yet, or None."""
     row = connection.execute("SELECT value FROM file_meta WHERE name = 'repair'").fetchone()
     return row and str(row[0])
 
@@ -136,20 +138,20 @@ def note_repair(connection: apsw.Connection, what: str | None) -> None:
 
 
 def make_private(path: str) -> None:
-    """Create an empty file that only its owner can read, before SQLite opens it. It is linked into
-    place, so that only SQLite ever opens the path itself."""
+    """Create an empty file that only its owner can read, before SQLite opens it. A hard link puts
+    it in place, so that only SQLite ever opens the path itself."""
     draft = f"{path}.{os.urandom(8).hex()}"
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process created it first
             os.link(draft, path)
     finally:
         os.unlink(draft)
 
 
 def copy(source: str, target: str) -> int:
-    """Copy a log file into a new one by the backup API. Returns the length of the log in it. The
-    target appears when it is whole. Raises NotAWorkspace and NewerVersion."""
+    """Copy a log file into a new one with the backup API. Return the length of the log in it. The
+    target appears when it is complete. Raise NotAWorkspace or NewerVersion."""
     draft = f"{target}.{os.urandom(8).hex()}"
     origin = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:

@@ -1,14 +1,14 @@
-"""The embedded engine, and the SQLite file that holds log and state: take the turn to write, read
-beside writers, hear of commits.
+"""The embedded engine, and the SQLite file with log and state: write one at a time, read while
+others write, detect commits.
 
 No process ever opens the database, -wal or -shm file except through SQLite: a plain `open` and
 `close` would drop the POSIX locks that SQLite holds.
 
-No SQLite connection may cross a fork(), not even unused. SQLite records the locks of a process in
-memory, per file. A child that inherits the record believes in locks that it does not have. A parent
-that closes would take itself for the last user and delete the WAL under the child. So every
-connection is closed before a fork, when no thread is inside one, and each side opens its own again
-on demand.
+No SQLite connection may cross a fork(), not even an unused one. SQLite records the locks of a
+process in memory, per file. A child that inherits the record relies on locks that it does not have.
+A parent that closes its connection believes that it is the last user, and deletes the WAL that the
+child uses. So this module closes every connection before a fork, when no thread uses one. Parent
+and child open new connections on demand.
 """
 
 import fcntl
@@ -44,11 +44,11 @@ POLL_S = 0.25
 
 
 class Turnstile:
-    """Lets the writers of all processes pass one by one, in about the order in which they came.
+    """Admits the writers of all processes one at a time, roughly in the order of their arrival.
 
     SQLite's busy handler sleeps and retries, which starves some writers for seconds. Two file locks
-    in a row make a short, fair queue instead: the next writer holds the queue while it waits for
-    the turn, and all others wait for the queue. A process that dies drops its locks."""
+    make a short, fair queue instead. The next writer holds the queue's lock while it waits for the
+    turn's lock, and all others wait for the queue's lock. A process that dies loses its locks."""
 
     def __init__(self, directory: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -61,7 +61,7 @@ class Turnstile:
 
     @contextmanager
     def passed(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the turn. Waiting has no limit; without `wait`, raises BlockingIOError."""
+        """Hold the turn. The wait has no timeout. With `wait=False`, raise BlockingIOError."""
         try:
             fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -83,7 +83,7 @@ class Turnstile:
 
 
 class Gate:
-    """Knows which threads are inside a connection, and keeps new ones out during a fork."""
+    """Tracks which threads use a connection, and blocks new uses during a fork."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -92,7 +92,7 @@ class Gate:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Wrap every use of a connection: a fork waits for its end, and delays the next use."""
+        """Wrap every use of a connection. A fork waits for its end, and delays the next use."""
         me = threading.get_ident()
         with self._change:
             while self._shut and me not in self._inside:
@@ -109,7 +109,7 @@ class Gate:
                         self._change.notify_all()
 
     def shut(self) -> bool:
-        """Wait until no other thread is inside. False where the forking thread itself is inside."""
+        """Wait until no other thread uses a connection. Return False if the forking thread does."""
         me = threading.get_ident()
         self._change.acquire()
         self._shut = True
@@ -125,47 +125,47 @@ class Gate:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the errors of SQLite into refusals. Any other error is a defect and passes through."""
+    """Convert SQLite's errors into refusals. Any other error is a defect and passes through."""
     try:
         yield
     except apsw.BusyError:
         raise EngineUnavailable(
-            "Another process has held the workspace's write turn for too long. Look for a stopped "
-            "interlock process (ps), end it, and try again."
+            "Another process has held the workspace's write lock for too long. Find a stopped "
+            "interlock process with ps, end it, and try again."
         ) from None
     except apsw.FullError:
-        raise EngineUnavailable("The disk is full. Nothing was written; free some space.") from None
+        raise EngineUnavailable("The disk is full. Nothing was written. Free some space.") from None
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as trouble:
         raise EngineUnavailable(
-            f"The workspace cannot be written ({trouble}). Check the owner and the mode of its "
-            "directory."
+            f"Interlock cannot write to the workspace ({trouble}). Check the owner and the "
+            "permissions of its directory."
         ) from None
     except apsw.IOError as trouble:
-        raise EngineUnavailable(f"The disk reports an error ({trouble}).") from None
+        raise EngineUnavailable(f"The disk reports an error ({trouble}). Check the disk.") from None
     except apsw.NotADBError:
         raise NotAWorkspace(
-            "The log file there is not an Interlock log, and it was left alone."
+            "The file log.db of this workspace is not an Interlock log. It was not changed."
         ) from None
     except apsw.CorruptError as trouble:
         raise LogDamaged(
-            f"SQLite finds the file damaged ({trouble}). Keep it, and restore a backup into a new "
+            f"The file log.db is damaged ({trouble}). Keep it, and restore a backup into a new "
             "workspace: interlock --workspace DIRECTORY restore FILE"
         ) from None
 
 
 def engine_of(connection: apsw.Connection) -> str | None:
-    """The name of the log on the shared engine that this file is a copy of, or None."""
+    """Return the log's name on the shared engine, if this file is a copy of it, else None."""
     row = connection.execute("SELECT value FROM file_meta WHERE name = 'engine'").fetchone()
     return row and str(row[0])
 
 
 class LogFile:
-    """One writer connection, readers as needed, the turnstile and the doorbell of a workspace."""
+    """A workspace's file: one writer connection, readers as needed, turnstile and doorbell."""
 
     def __init__(self, directory: str, *, adopt: bool = False, is_copy: bool = False) -> None:
-        """Open or make the file in `directory`, which exists. `adopt` takes over a file that
+        """Open or create the file in `directory`, which must exist. `adopt` takes over a file that
         another host used last. `is_copy` says that a shared engine has the log, so that a commit
-        need not wait for the disk. Refuses a file that it cannot use safely, without a change."""
+        need not wait for the disk. Refuse an unsafe file, and leave it unchanged."""
         self.directory = directory
         self._synchronous = "NORMAL" if is_copy else "FULL"
         self.path = os.path.join(directory, "log.db")
@@ -187,7 +187,7 @@ class LogFile:
                 if recognition.is_fresh(writer):
                     recognition.refuse_network(directory)
                     with self._turnstile.passed():
-                        if recognition.is_fresh(writer):  # and no other process was first
+                        if recognition.is_fresh(writer):  # and no other process filled it first
                             recognition.fill(writer, directory)
                 try:
                     moved = recognition.used_elsewhere(writer, directory)
@@ -201,7 +201,7 @@ class LogFile:
                 undo.pop_all()
         except OSError as trouble:
             raise EngineUnavailable(
-                f"The workspace in {directory} cannot be used: {trouble.strerror}."
+                f"Interlock cannot use the workspace in {directory}: {trouble.strerror}."
             ) from None
         _watched.add(self)
 
@@ -210,8 +210,8 @@ class LogFile:
             recognition.make_private(self.path)
         connection = apsw.Connection(self.path)
         connection.set_busy_timeout(BUSY_MS)
-        # Else SQLite plans by the bound values, and prepares a cached statement again whenever
-        # they change: that was half the time of a send.
+        # Without this, SQLite plans by the bound values, and prepares a cached statement again
+        # whenever they change. That took half the time of a send.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}; PRAGMA cache_size = -16000")
         if sys.platform == "darwin":
@@ -233,8 +233,8 @@ class LogFile:
 
     @contextmanager
     def writing(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
-        """Take the turn for one transaction, which commits at the end; then the doorbell rings.
-        Without `wait`, raises BlockingIOError while another process has the turn."""
+        """Take the turn for one transaction. Commit it at the end, then ring the doorbell. With
+        `wait=False`, raise BlockingIOError while another process has the turn."""
         with translated(), self._turnstile.passed(wait=wait), self.gate.inside():
             writer = self.writer
             before = writer.total_changes()
@@ -252,7 +252,7 @@ class LogFile:
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """A consistent view of the last commit, beside any writer."""
+        """Yield a consistent view of the last commit. No writer blocks it."""
         with translated(), self.gate.inside():
             connection = self._readers.pop() if self._readers else self.reader()
             connection.execute("BEGIN")
@@ -264,7 +264,7 @@ class LogFile:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the writers of every process out, for work outside a transaction."""
+        """Block the writers of all processes, for work outside a transaction."""
         with self._turnstile.passed():
             yield
 
@@ -272,13 +272,13 @@ class LogFile:
         """Refuse to use the file as the log, if it has become a copy of a shared engine's log."""
         if (name := engine_of(self.writer)) is not None:
             raise EngineUnavailable(
-                f"The log of this workspace is kept by an engine now, under the name {name}, and "
-                "nothing was done. Start the command again; where that does not help, say which "
-                f"engine: interlock up --engine URL?workspace={name}"
+                f"The log of this workspace was moved to a shared engine, under the name {name}. "
+                "Nothing was done. Run the command again. If that fails, name the engine: "
+                f"interlock up --engine URL?workspace={name}"
             )
 
     def note_copy(self, workspace: str) -> None:
-        """Record, within the turn, that a shared engine keeps the log from now on."""
+        """Record, within the turn, that a shared engine stores the log from now on."""
         self.writer.execute("INSERT OR REPLACE INTO file_meta VALUES ('engine', ?)", (workspace,))
 
     def ring(self) -> None:
@@ -291,10 +291,10 @@ class LogFile:
         return listener
 
     def backup(self, target: str) -> int:
-        """Copy the file into a new one while others read and write. Returns the length of the log
-        in it. Raises Usage."""
+        """Copy the file into a new one while other processes read and write. Return the length of
+        the log in it. Raise Usage if the target exists or cannot be written."""
         if os.path.lexists(target):
-            raise Usage(f"{target} exists already; a backup goes into a new file.")
+            raise Usage(f"{target} already exists. Name a new file for the backup.")
         return self.copy(self.path, target)
 
     def copy(self, source: str, target: str) -> int:
@@ -303,10 +303,10 @@ class LogFile:
             with translated(), self.gate.inside():
                 return recognition.copy(source, target)
         except OSError as trouble:
-            raise Usage(f"{target} cannot be written: {trouble.strerror}.") from None
+            raise Usage(f"Interlock cannot write {target}: {trouble.strerror}.") from None
 
     def overwrite(self, source: str) -> None:
-        """Replace the contents by those of another log file, in one transaction. Called while
+        """Replace the contents with those of another log file, in one transaction. Requires
         `held`."""
         with translated(), self.gate.inside():
             origin = apsw.Connection(source)
@@ -315,8 +315,8 @@ class LogFile:
             origin.close()
 
     def scrub(self) -> bool:
-        """Move the WAL into the file and empty it, so that erased bytes stay nowhere. Returns False
-        at once where a reader is in the way."""
+        """Move the WAL into the file and empty it, so that no deleted bytes remain. Return False at
+        once if a reader prevents that."""
         with translated(), self.gate.inside():
             self.writer.set_busy_timeout(0)
             try:
@@ -332,7 +332,7 @@ class LogFile:
             return pragma(db, "page_count") * pragma(db, "page_size")
 
     def let_go(self) -> None:
-        """Close every connection; each is opened again when it is needed."""
+        """Close every connection. The next use opens a new one."""
         for connection in [*self._readers, *([self._writer] if self._writer else [])]:
             connection.close()
         self._readers.clear()
@@ -341,8 +341,8 @@ class LogFile:
             listener.let_go()
 
     def begin_anew(self) -> None:
-        """Give a forked child a turnstile of its own: a flock belongs to the open file, which the
-        parent shares."""
+        """Give a forked child its own turnstile: a flock belongs to the open file, which child and
+        parent share."""
         self.forks += 1
         if not self._closed:
             self._turnstile.close()
@@ -356,7 +356,8 @@ class LogFile:
 
 
 class Listener:
-    """Waits for commits of other processes: by the doorbell, and by `data_version` behind it."""
+    """Waits for commits of other processes: for the doorbell, and as a fallback by polling
+    `data_version`."""
 
     def __init__(self, file: LogFile, doorbell: Doorbell) -> None:
         self._file = file
@@ -368,9 +369,9 @@ class Listener:
         self._look()
 
     def wait(self, seconds: float) -> bool:
-        """Whether a commit happened since the last look; waits at most that long.
+        """Wait at most this long, and return whether a commit happened since the last call.
 
-        Returns early and False after a short while, so that callers can look at their clocks."""
+        May return False early, so that callers can check their own deadlines."""
         short = max(0.0, min(seconds, POLL_S))
         if self._bell is not None:
             self._bell.wait(short)
@@ -440,9 +441,9 @@ CHUNK = 1 << 20
 # map: log          seq -> header bytes; never updated, never deleted
 #      bodies       seq -> salt and body; deleted by redaction
 #      head         one row: the last position and the clock's reading then
-#      blobs        digest -> which upload holds the bytes
+#      blobs        digest -> the upload that has the bytes
 #      blob_chunks  an upload's bytes, CHUNK each but the last
-#      blob_uses    which facts' bodies point to a blob
+#      blob_uses    digest -> the facts whose bodies use the blob
 TABLES = """
 CREATE TABLE log(seq INTEGER PRIMARY KEY, header BLOB NOT NULL) STRICT;
 CREATE TABLE bodies(seq INTEGER PRIMARY KEY, salt BLOB NOT NULL, body BLOB NOT NULL) STRICT;
@@ -510,8 +511,8 @@ class SqliteEngine:
 
     def advance(self, head: Head) -> None:
         before = self.head(self.file.writer)
-        # The clock's reading that `head.at` stands for. While the log runs at half speed, two of
-        # the clock's milliseconds count for each of the log's, so that quick appends lose none.
+        # `raw` is the clock's reading that corresponds to `head.at`. At half speed, a millisecond
+        # of log time uses two of the clock's, so that quick appends lose no time.
         raw = self._clock()
         if raw >= head.at:
             raw = head.at
@@ -551,10 +552,10 @@ class SqliteEngine:
 
     def check_chunk(self, upload: str, data: bytes) -> None:
         if not 0 < len(data) <= CHUNK:
-            raise Usage(f"A chunk has 1 to {CHUNK} bytes; this one has {len(data)}.")
+            raise Usage(f"A chunk has 1 to {CHUNK} bytes. This one has {len(data)}.")
         held = "SELECT 1 FROM blobs WHERE upload = ?"
         if self.file.writer.execute(held, (upload,)).fetchone() is not None:
-            raise Usage("That upload is a blob by now, and does not change any more.")
+            raise Usage("This upload is already a blob and cannot change. Start a new upload.")
 
     def join(self, upload: str, sha256: str) -> int:
         db = self.file.writer
@@ -567,8 +568,8 @@ class SqliteEngine:
             size, expected = size + len(data), expected + 1
         if gap or whole.hexdigest() != sha256:
             raise DigestMismatch(
-                f"The uploaded bytes do not have the SHA-256 {sha256}: a chunk is missing, short, "
-                "or was changed on the way. Upload them again."
+                f"The uploaded bytes do not have the SHA-256 {sha256}: a chunk is missing, short "
+                "or changed. Upload them again."
             )
         if db.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (sha256,)).fetchone():
             db.execute("DELETE FROM blob_chunks WHERE upload = ?", (upload,))
@@ -595,7 +596,7 @@ class SqliteEngine:
     def blob(self, db: apsw.Connection, sha256: str, start: int, stop: int) -> bytes:
         row = db.execute("SELECT upload FROM blobs WHERE sha256 = ?", (sha256,)).fetchone()
         if row is None:
-            raise NotFound("The blob of that digest is not kept here.")
+            raise NotFound("This workspace has no blob with this SHA-256.")
         chunks = db.execute(
             "SELECT data FROM blob_chunks WHERE upload = ? AND number BETWEEN ? AND ? "
             "ORDER BY number",

@@ -1077,7 +1077,7 @@ def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, joi
     (joined.cwd / "text").write_text("t")
     for words in (["backup"], ["audit", "export"]):
         wrong = joined.no("USAGE", *words, target)
-        assert "The workspace cannot be written" not in wrong["message"]
+        assert "cannot write to the workspace" not in wrong["message"]
 
 
 # --- workspaces that cannot be used

@@ -1,4 +1,4 @@
-"""A node that is behind the others never answers from the past."""
+"""A node that is behind the others never answers from an old state."""
 
 from queue import SimpleQueue
 from typing import Any
@@ -16,22 +16,22 @@ from world.teams import Team
 from world.workspace import join
 
 LIMIT_S = 60.0
-# What a node says to each engine when it asks for the turn.
-ASKS_FOR_THE_TURN = {"postgres": b"FOR UPDATE", "redis": b":turn"}
+# Part of each engine's request for the turn.
+TURN_REQUEST = {"postgres": b"FOR UPDATE", "redis": b":turn"}
 
 
-def test_a_token_is_good_on_every_node_as_soon_as_one_has_minted_it(team: Team) -> None:
+def test_a_token_is_valid_on_every_node_as_soon_as_one_has_minted_it(team: Team) -> None:
     ada, bert = team.open("ada"), team.open("bert")
     for number in range(30):
         who = join(ada, f"agent-{number}")
         assert bert.call(who, Whoami())["sender"] == f"agent-{number}"
 
 
-def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
+def test_a_node_that_was_suspended_decides_later_requests_at_the_new_head(
     team: Team, remote: Remotes
 ) -> None:
-    """Bert's node has asked for the turn, and sleeps before it hears the answer. Meanwhile what was
-    held is released elsewhere, and only then somebody asks bert's for it."""
+    """Bert's node has requested the turn, and is suspended before it gets the answer. Meanwhile the
+    holder releases its claim on another node. Only then does vera request it on bert's node."""
     with HoldingProxy(remote.server.port) as proxy:
         ada, bert = team.open("ada"), team.open("bert", port=proxy.port)
         otto, vera = join(ada, "otto"), join(ada, "vera")
@@ -39,7 +39,7 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
         while True:
             ada.call(otto, AcquireClaim("B-1"))
             bert.catch_up()
-            proxy.hold_at(ASKS_FOR_THE_TURN[remote.kind])
+            proxy.hold_at(TURN_REQUEST[remote.kind])
             other = asked(bert, vera, AcquireClaim("B-2"))
             assert proxy.holds.wait(LIMIT_S)
             ada.call(otto, ReleaseClaim("B-1"))
@@ -48,7 +48,7 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
             write = answer.get(timeout=LIMIT_S)
             other.get(timeout=LIMIT_S)
             if not isinstance(write.error, EngineUnavailable):
-                break  # else it slept so long that it gave up, and nothing is shown by that
+                break  # else it was suspended for too long and gave up, which proves nothing
         assert write.error is None
         assert write.result["acquired"], write.result
 

@@ -1,5 +1,5 @@
-"""Connections where several nodes serve one workspace under one address, as behind a balancer: what
-is begun at one goes on at the other, and what ends at one has ended at the other."""
+"""Connections of apps to several nodes that serve one workspace under one address, as behind a load
+balancer: a sign-in can continue at another node, and a revocation applies at every node."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ HOUR_S = 3600
 
 
 class Pair:
-    """Two nodes. Vera, who owns otto, joined at the first, where her client registered too."""
+    """Two nodes. Vera, who owns otto, joined at the first node. Her client registered there too."""
 
     def __init__(self, first: RunningServer, second: RunningServer) -> None:
         self.first, self.second = first, second
@@ -30,7 +30,7 @@ class Pair:
         self.app = App(first, url=URL)
 
     def connected(self, at: RunningServer) -> ConnectedApp:
-        """A client that may use the whole server, as otto."""
+        """Connect a client that may use the whole server, as otto."""
         return self.app.at(at).connect(self.vera.at(at), "own otto", resource=URL)
 
 
@@ -48,21 +48,21 @@ def pair(
 
 
 def listening(served: RunningServer, token: str) -> Stream:
-    """A stream of events, once it is open."""
+    """Open a stream of events."""
     stream = Stream(served, token, "/v1/events", {"Host": HOST})
     assert stream.response.status == 200, stream.response.read()
     return stream
 
 
 def end_of(stream: Stream) -> str:
-    """Why a stream ended."""
+    """Return the code with which a stream ended."""
     refused = stream.until("refused")[-1]
     assert stream.next() is None
     return str(refused.data["code"])
 
 
 def waiting(served: RunningServer, token: str) -> httpx2.Response:
-    """Waits for mail for longer than any test would."""
+    """Wait for mail, longer than any test runs."""
     with httpx2.Client(base_url=served.url, timeout=60, trust_env=False) as client:
         headers = {"Host": HOST, "Authorization": f"Bearer {token}"}
         return client.get("/v1/inbox", params={"wait": HOUR_S}, headers=headers)
@@ -79,9 +79,9 @@ def id_of(served: RunningServer, connected: ConnectedApp) -> str:
     return next(str(c["id"]) for c in reversed(found) if c["client_id"] == whose)
 
 
-def test_what_one_node_registered_sealed_and_granted_another_takes(pair: Pair) -> None:
-    """The client registers at the first, asks at the second, Vera consents at the first on a page
-    of the second, and the code is opened at the second."""
+def test_a_sign_in_can_move_between_nodes_at_every_step(pair: Pair) -> None:
+    """The client registers at the first node and starts the sign-in at the second. Vera consents at
+    the first node, on a page of the second. The client exchanges the code at the second."""
     app, vera = pair.app.at(pair.second), pair.vera.at(pair.second)
     target = app.asks()
     page = vera.get(target)
@@ -95,14 +95,14 @@ def test_what_one_node_registered_sealed_and_granted_another_takes(pair: Pair) -
         assert who.json()["result"]["structuredContent"]["sender"] == "otto"
 
 
-def test_a_secret_of_a_client_is_good_at_every_node(pair: Pair) -> None:
+def test_a_client_secret_is_valid_at_every_node(pair: Pair) -> None:
     app = App(pair.first, url=URL, token_endpoint_auth_method="client_secret_post")
     connected = app.at(pair.second).connect(pair.vera)
     connected.refresh()
     assert connected.tool().status_code == 200
 
 
-def test_a_revocation_at_one_node_ends_what_listens_and_waits_at_the_other(pair: Pair) -> None:
+def test_a_revocation_at_one_node_ends_streams_and_waits_at_the_other(pair: Pair) -> None:
     connected = pair.connected(pair.second)
     with ThreadPoolExecutor() as pool, listening(pair.second, connected.token) as stream:
         assert reach(pair.second, "vera") != "wakes"
@@ -114,14 +114,14 @@ def test_a_revocation_at_one_node_ends_what_listens_and_waits_at_the_other(pair:
     assert (refused.status_code, refused.json()["code"]) == (401, "BAD_TOKEN")
 
 
-def test_a_revocation_by_the_client_itself_is_known_at_the_other_node(pair: Pair) -> None:
+def test_a_revocation_by_the_client_itself_applies_at_the_other_node(pair: Pair) -> None:
     connected = pair.connected(pair.first)
     with listening(pair.first, connected.token) as stream:
         assert connected.app.at(pair.second).revoke(connected.refresh_token).status_code == 200
         assert end_of(stream) == "BAD_TOKEN"
 
 
-def test_a_refresh_token_that_was_used_at_one_node_kills_the_family_at_the_other(
+def test_reuse_of_a_refresh_token_at_another_node_revokes_its_family(
     pair: Pair,
 ) -> None:
     connected = pair.connected(pair.first)
@@ -137,7 +137,7 @@ def test_a_refresh_token_that_was_used_at_one_node_kills_the_family_at_the_other
     assert kept[-1]["outcome"]["code"] == "REFRESH_REUSED"
 
 
-def test_a_code_that_was_opened_at_one_node_is_not_opened_at_the_other(pair: Pair) -> None:
+def test_a_code_used_at_one_node_is_refused_at_the_other(pair: Pair) -> None:
     code = pair.app.code(pair.vera, resource=URL)
     connected = ConnectedApp(pair.app, pair.app.exchange(code).json())
     again = pair.app.at(pair.second).exchange(code)
@@ -145,7 +145,7 @@ def test_a_code_that_was_opened_at_one_node_is_not_opened_at_the_other(pair: Pai
     until(lambda: connected.whoami().status_code == 401)
 
 
-def test_a_refresh_at_one_node_ends_what_listens_with_the_token_before(pair: Pair) -> None:
+def test_a_refresh_at_one_node_ends_streams_with_the_old_token(pair: Pair) -> None:
     connected = pair.connected(pair.second)
     with listening(pair.second, connected.token) as stream:
         connected.app = connected.app.at(pair.first)
@@ -154,7 +154,7 @@ def test_a_refresh_at_one_node_ends_what_listens_with_the_token_before(pair: Pai
     assert connected.whoami().status_code == 200
 
 
-def test_rotating_an_ordinary_token_ends_what_listens_with_it_at_every_node(pair: Pair) -> None:
+def test_rotating_a_token_ends_its_streams_at_every_node(pair: Pair) -> None:
     token = pair.first.place.join("ada")
     (id,) = (
         found["id"]
@@ -168,7 +168,7 @@ def test_rotating_an_ordinary_token_ends_what_listens_with_it_at_every_node(pair
         assert again.response.status == 200
 
 
-def test_signing_out_at_one_node_is_signing_out_at_the_other(pair: Pair) -> None:
+def test_signing_out_at_one_node_signs_out_at_the_other(pair: Pair) -> None:
     browser = Browser(pair.first, URL).join("rita")
     there = browser.at(pair.second)
     there.http.cookies = httpx2.Cookies(browser.http.cookies)

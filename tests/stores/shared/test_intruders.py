@@ -1,5 +1,5 @@
-"""Whoever has the engine's password and not the workspace's key: what they write with the engine's
-own client changes nothing, is reported, and stands in nobody's way."""
+"""An intruder has the engine's password but not the workspace's key. Entries that the intruder
+writes with the engine's own client change nothing, are reported, and block no node."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ from world.workspace import OWNER, facts, join, send_text
 
 
 class Intruder:
-    """Adds and changes what it likes, by the engine's own commands."""
+    """Adds and changes entries with the engine's own commands."""
 
     def __init__(self, remotes: Remotes) -> None:
         self._client = remotes.intruder()
@@ -51,12 +51,12 @@ class Intruder:
         self._client.put_nonsense(seq)
 
     def put_part(self, seq: int, part: int, entry: Sealed) -> None:
-        """Between two positions, where Redis has room."""
+        """Add an entry between two positions, which only Redis allows."""
         assert isinstance(self._client, RedisIntruder)
         self._client.db.xadd(self._prefix + "log", _fields(entry), f"{seq}-{part}")
 
     def change(self, entry: Sealed) -> None:
-        """Puts another entry in the place of one that is there."""
+        """Replace the entry at a position."""
         if isinstance(self._client, PostgresIntruder):
             self._client.db.execute(
                 "UPDATE interlock_log SET hash = %s, header = %s, keeps = %s, mac = %s "
@@ -83,7 +83,7 @@ class Intruder:
         self._client.db.hset(self._prefix + "bodies", str(seq), salted)
 
     def change_chunks(self, data: bytes) -> None:
-        """Puts other bytes into every upload that has one chunk."""
+        """Replace the bytes of every upload that has one chunk."""
         if isinstance(self._client, PostgresIntruder):
             self._client.db.execute(
                 "UPDATE interlock_chunks SET data = %s WHERE workspace = %s",
@@ -99,16 +99,16 @@ class Intruder:
             found = self._client.db.execute(
                 "SELECT node, about FROM interlock_nodes WHERE workspace = %s", (self._workspace,)
             )
-            return {str(name): bytes(said) for name, said in found}
+            return {str(name): bytes(about) for name, about in found}
         assert isinstance(self._client, RedisIntruder)
-        told = cast(dict[bytes, bytes], self._client.db.hgetall(self._prefix + "nodes"))
-        return {name.decode(): said for name, said in told.items()}
+        reports = cast(dict[bytes, bytes], self._client.db.hgetall(self._prefix + "nodes"))
+        return {name.decode(): about for name, about in reports.items()}
 
-    def put_beat(self, node: str, said: bytes) -> None:
-        self._remote.beat(node, said)
+    def put_beat(self, node: str, about: bytes) -> None:
+        self._remote.beat(node, about)
 
     def take_the_turn_for_ever(self) -> None:
-        """By what the turn rests on: nobody else is there to end it."""
+        """Manipulate the row or key of the turn, so that no node would ever release it."""
         if isinstance(self._client, PostgresIntruder):
             self._client.db.execute(
                 "DELETE FROM interlock_heads WHERE workspace = %s", (self._workspace,)
@@ -133,11 +133,11 @@ def intruder(remote: Remotes) -> Intruder:
     return Intruder(remote)
 
 
-# --- what is added to the log
+# --- entries added to the log
 
 
 def _joining(log: list[Sealed], seq: int) -> Sealed:
-    """An entry that would register somebody, right in all but its seal."""
+    """Return an entry that would register an agent. Only its seal is wrong."""
     (joined,) = [entry for entry in log if b'"kind":"agent_joined"' in entry.header]
     fact = parse_header(joined.header)._replace(seq=seq, prev=log[-1].hash)
     return seal(os.urandom(32), seq, fact.encode().replace(b'"otto"', b'"mallory"'))
@@ -176,7 +176,7 @@ def _nonsense(intruder: Intruder) -> None:
 
 
 def _keeps_in_the_header(intruder: Intruder) -> None:
-    """A seal that covers header and digests as one piece would fit this too."""
+    """A seal over the concatenation of header and digests would be valid for this entry too."""
     log = intruder.log()
     entry = next(entry for entry in log if entry.keeps)
     header = entry.header + "\n".join(("", *entry.keeps)).encode()
@@ -196,7 +196,7 @@ FORGERIES: dict[str, Forgery] = {
 
 
 def _grown(team: Team) -> tuple[Node, Node]:
-    """Two nodes, and a log with a blob in it."""
+    """Open two nodes, and write a log with a blob."""
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
     send_text(bert, otto, "@otto", "hello")
@@ -206,13 +206,13 @@ def _grown(team: Team) -> tuple[Node, Node]:
 
 
 def _set_aside(node: Node) -> int:
-    """How many entries the node says were set aside."""
+    """Return how many entries were set aside, as the node reports it."""
     assert node.shared is not None
     return int(node.shared.standing()["set_aside"])
 
 
 def _goes_on(team: Team, *nodes: Node) -> None:
-    """The log goes on at the very next position, on every node and on one that joins."""
+    """Check that the log continues at the next position, on every node and on a new one."""
     before = nodes[0].head()
     vera = join(nodes[-1], "vera")
     assert [fact["seq"] for fact in facts(nodes[-1], after=before)] == [before + 1, before + 2]
@@ -224,7 +224,7 @@ def _goes_on(team: Team, *nodes: Node) -> None:
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_an_entry_that_nobody_sealed_changes_nothing_and_is_reported(
+def test_an_entry_without_a_valid_seal_changes_nothing_and_is_reported(
     team: Team, intruder: Intruder, what: str
 ) -> None:
     ada, bert = _grown(team)
@@ -241,10 +241,10 @@ def test_an_entry_that_nobody_sealed_changes_nothing_and_is_reported(
 
 
 @pytest.mark.parametrize("part", [1, 1 << 63])
-def test_an_entry_between_two_positions_is_one_that_nobody_sealed(
+def test_an_entry_between_two_positions_is_set_aside(
     tmp_path: Path, valkey: ValkeyServer, part: int
 ) -> None:
-    """Redis has room there, even for a copy of the entry before."""
+    """Redis accepts it, even if it is a copy of the entry before."""
     with closing(Remotes("redis", valkey)) as remotes, closing(Team(tmp_path, remotes)) as team:
         intruder = Intruder(remotes)
         ada, bert = _grown(team)
@@ -265,7 +265,7 @@ def test_a_flood_of_forged_entries_is_set_aside(team: Team, intruder: Intruder) 
     _goes_on(team, ada, bert)
 
 
-def test_status_metrics_and_doctor_show_a_person_what_was_set_aside(
+def test_status_metrics_and_doctor_report_entries_that_were_set_aside(
     team: Team, intruder: Intruder
 ) -> None:
     place = team.place("ada")
@@ -281,10 +281,10 @@ def test_status_metrics_and_doctor_show_a_person_what_was_set_aside(
         assert [agent["address"] for agent in place.ok("agents")["agents"]] == ["@otto"]
 
 
-# --- what is changed in it
+# --- entries changed in the log
 
 
-def test_a_changed_body_is_never_shown_and_the_audit_says_so(
+def test_a_changed_body_is_never_shown_and_the_audit_reports_it(
     team: Team, intruder: Intruder
 ) -> None:
     ada = team.open("ada")
@@ -304,7 +304,7 @@ def test_a_changed_body_is_never_shown_and_the_audit_says_so(
     assert second == first + 1
 
 
-def test_changed_bytes_of_evidence_are_never_shown_and_the_audit_says_so(
+def test_changed_bytes_of_evidence_are_never_shown_and_the_audit_reports_them(
     team: Team, intruder: Intruder
 ) -> None:
     ada = team.open("ada")
@@ -325,10 +325,8 @@ def test_changed_bytes_of_evidence_are_never_shown_and_the_audit_says_so(
 
 
 @pytest.mark.parametrize("what", ["keeps", "mac", "header"])
-def test_an_entry_that_was_changed_is_folded_by_nobody(
-    team: Team, intruder: Intruder, what: str
-) -> None:
-    """Nodes that have it go on; one that has not stops there and says where."""
+def test_no_node_folds_a_changed_entry(team: Team, intruder: Intruder, what: str) -> None:
+    """Nodes that have the original continue. A new node stops at the entry and names it."""
     ada = team.open("ada")
     otto = join(ada, "otto")
     large = send_text(ada, otto, "@otto", LARGE)["seq"]
@@ -350,10 +348,10 @@ def test_an_entry_that_was_changed_is_folded_by_nobody(
 
 
 @pytest.mark.parametrize("what", ["removed", "mac", "header"])
-def test_what_was_removed_or_changed_further_in_is_found_and_put_back(
+def test_removed_or_changed_entries_further_back_are_found_and_restored(
     team: Team, intruder: Intruder, what: str
 ) -> None:
-    """Nodes that run never read it again; a new one cannot join before it is there."""
+    """Running nodes never read the entry again. A new node cannot join before it is restored."""
     ada, bert = _grown(team)
     before, log = hashes(ada), intruder.log()
     entry = log[2]
@@ -363,7 +361,7 @@ def test_what_was_removed_or_changed_further_in_is_found_and_put_back(
         "header": [entry._replace(header=entry.header.replace(b"otto", b"ottO"))],
     }
     intruder.replace([*log[:2], *changes[what], *log[3:]])
-    why = "a gap or a false turn after #2" if what == "removed" else "Entry 3 was changed"
+    why = "a missing or wrong entry after #2" if what == "removed" else "Entry 3 was changed"
     with pytest.raises(LogForked, match=why) as caught:
         team.open("caro")
     assert "interlock repair --restore" in caught.value.message
@@ -374,15 +372,15 @@ def test_what_was_removed_or_changed_further_in_is_found_and_put_back(
     (found,) = [f for f in examine(bert)["findings"] if f["check"] == "engine-reachable"]
     assert "#3" in found["message"]
     assert place.ok("repair", "--restore")["mended"] == [3]
-    (said,) = facts(ada, "log_repaired")
-    assert said["outcome"]["first"] == said["outcome"]["last"] == 3
+    (repaired,) = facts(ada, "log_repaired")
+    assert repaired["outcome"]["first"] == repaired["outcome"]["last"] == 3
     assert place.ok("repair")["ok"]
     assert hashes(ada)[: len(before)] == before
     until(lambda: _set_aside(ada) == len(changes[what]))
     _goes_on(team, ada, bert)
 
 
-def test_what_was_set_aside_is_discarded_when_somebody_says_so(
+def test_repair_deletes_entries_that_were_set_aside_on_request(
     team: Team, intruder: Intruder
 ) -> None:
     ada, _ = _grown(team)
@@ -394,21 +392,21 @@ def test_what_was_set_aside_is_discarded_when_somebody_says_so(
     assert [f for f in examine(ada)["findings"] if f["check"] == "set-aside-entries"] == []
 
 
-# --- what is said of nodes
+# --- reports of nodes
 
 
-def test_word_of_a_node_that_nobody_signed_is_heard_by_nobody(
+def test_reports_of_nodes_without_a_valid_signature_are_ignored(
     team: Team, intruder: Intruder
 ) -> None:
-    """Else whoever has the password could say that the engine had lost a thousand entries."""
+    """Otherwise an intruder could report that the engine had lost a million entries."""
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
     assert ada.shared is not None
     shared = ada.shared
     until(lambda: len(shared.standing()["nodes"]) == 2)
     mine = intruder.beats()[shared.engine.node]
-    said = json.dumps({"seq": 10**6, "epoch": 0, "at": 0, "seen": {}}).encode()
-    intruder.put_beat("forged", b"0" * 32 + said)
+    report = json.dumps({"seq": 10**6, "epoch": 0, "at": 0, "seen": {}}).encode()
+    intruder.put_beat("forged", b"0" * 32 + report)
     intruder.put_beat("short", b"")
     intruder.put_beat('copied"} 1\nother{', mine)
     assert len(intruder.beats()) == 5
@@ -422,10 +420,10 @@ def test_word_of_a_node_that_nobody_signed_is_heard_by_nobody(
     level(ada, bert)
 
 
-# --- what keeps the turn
+# --- manipulation of the turn
 
 
-def test_who_meddles_with_the_turn_does_not_stop_the_log(team: Team, intruder: Intruder) -> None:
+def test_manipulating_the_turn_does_not_stop_the_log(team: Team, intruder: Intruder) -> None:
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
     intruder.take_the_turn_for_ever()
@@ -446,7 +444,7 @@ def _sent(node: Node, who: Credentials) -> bool:
 # --- other workspaces, and other keys
 
 
-def test_a_log_that_is_replayed_into_another_workspace_is_set_aside_there(
+def test_entries_replayed_into_another_workspace_are_set_aside(
     tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
 ) -> None:
     ada, _ = _grown(team)
@@ -466,7 +464,7 @@ def test_a_log_that_is_replayed_into_another_workspace_is_set_aside_there(
 def test_an_entry_of_another_workspace_under_the_same_key_is_set_aside(
     tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
 ) -> None:
-    """A directory that was copied before its first start has the key and another workspace."""
+    """A copy of a directory with only the key, started on its own, makes such a workspace."""
     ada, bert = _grown(team)
     with closing(Remotes(remote.kind, remote.server)) as others:
         url = team.url().replace(remote.name, others.name)
@@ -480,10 +478,10 @@ def test_an_entry_of_another_workspace_under_the_same_key_is_set_aside(
     _goes_on(team, ada, bert)
 
 
-def test_a_log_under_a_name_that_nobody_uses_needs_its_own_key(
+def test_a_log_under_an_unused_name_needs_its_own_key(
     tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
 ) -> None:
-    """It is not taken for a new workspace, and nothing of it is set aside."""
+    """A node does not treat it as a new workspace, and sets none of its entries aside."""
     _grown(team)
     with closing(Remotes(remote.kind, remote.server)) as others:
         copies = Intruder(others)
@@ -508,7 +506,7 @@ def test_a_wrong_key_is_refused_and_sets_nothing_aside(
     key.write_bytes(os.urandom(32))
     done = place.process(*up, "--json")
     assert (done.status, done.json["code"]) == (2, "USAGE")
-    assert "sealed under another key" in done.json["message"]
+    assert "sealed with another key" in done.json["message"]
     assert (intruder.log(), remote().aside()) == (log, 0)
     key.write_bytes(team.key)
     assert place.process(*up, "--json").json["agents"] == ["@otto"]

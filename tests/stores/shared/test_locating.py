@@ -1,4 +1,4 @@
-"""An engine's URL: what is ours in it, what is refused, and what of it may be shown."""
+"""An engine's URL: Interlock's own options, the URLs that are refused, and the parts to show."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from interlock.stores.shared.locating import Located, parsed
         "postgresql:///team?host=a,b&options=-c%20search_path%3Dx+y",
     ],
 )
-def test_what_is_not_ours_in_a_url_stays_as_it_was_written(url: str) -> None:
+def test_the_drivers_options_in_a_url_stay_unchanged(url: str) -> None:
     assert parsed(url) == (url, None)
     joint = "&" if "?" in url else "?"
     assert parsed(f"{url}{joint}workspace=team") == (url, "team")
@@ -40,7 +40,7 @@ def test_what_is_not_ours_in_a_url_stays_as_it_was_written(url: str) -> None:
         "postgres:team",
     ],
 )
-def test_what_a_driver_would_fall_over_is_refused(url: str) -> None:
+def test_urls_that_a_driver_would_fail_on_are_refused(url: str) -> None:
     with pytest.raises(Usage):
         parsed(url)
 

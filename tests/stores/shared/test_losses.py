@@ -1,5 +1,5 @@
-"""The engine comes back without its last entries: every node notices, nothing is dropped without
-a word, and `interlock repair` puts them back, or gives them up and says so in the log."""
+"""The engine comes back without its last entries. Every node notices and reports the loss, and
+`interlock repair` restores the entries, or gives them up and records that in the log."""
 
 import os
 import shutil
@@ -33,14 +33,14 @@ from world.workspace import OWNER, Answer, facts, join, send_text
 
 @pytest.fixture
 def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
-    """Nodes on a server of the test's own, which the test stops and replaces."""
+    """Nodes on the test's own server, which the test stops and replaces."""
     team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
 
 
 class Replica:
-    """What a server has on its disk at a moment, as a backup or a replica would."""
+    """A copy of a server's files at one time, like a backup or a replica."""
 
     def __init__(self, server: Server, path: Path) -> None:
         self._server, self._path = server, path
@@ -49,7 +49,7 @@ class Replica:
         server.start()
 
     def put_back(self) -> None:
-        """The server ends and comes back with this, as if nothing had happened since."""
+        """Kill the server and start it with this copy, without everything later."""
         self._server.kill()
         shutil.rmtree(self._server.directory)
         _copied(self._path, self._server.directory)
@@ -57,7 +57,7 @@ class Replica:
 
 
 def _copied(source: str | Path, target: str | Path) -> None:
-    """With owners and modes, which databases look at."""
+    """Copy files with their owners and modes, which databases check."""
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
@@ -74,7 +74,7 @@ class Copying:
         self._team, self._path = team, path
 
     def __call__(self) -> Replica:
-        """Copies the server, and returns when all nodes have found it again."""
+        """Copy the server, and return when all nodes have reached it again."""
         copy = Replica(self._team.remotes.server, self._path)
         for node in self._team.nodes:
             until(lambda node=node: _is_well(node))  # type: ignore[misc]
@@ -91,7 +91,7 @@ def _is_well(node: Node) -> bool:
 
 
 def _notices(node: Node) -> LogForked:
-    """Waits until the node has noticed by itself."""
+    """Wait until the node itself notices the divergence."""
     assert node.shared is not None
     shared = node.shared
     found = until(lambda: shared.trouble if isinstance(shared.trouble, LogForked) else None)
@@ -100,7 +100,7 @@ def _notices(node: Node) -> LogForked:
 
 
 def _tells(node: Node) -> None:
-    """Waits until the node has noticed, and has told the others since how far it is."""
+    """Wait until the node has noticed, and then reported its position to the others."""
     _notices(node)
     assert node.shared is not None
     shared, heard = node.shared, node.shared.nodes
@@ -108,7 +108,7 @@ def _tells(node: Node) -> None:
 
 
 def _writes(node: Node, who: Credentials) -> bool:
-    """Whether the node writes again."""
+    """Return whether the node writes again."""
     try:
         send_text(node, who, "@otto", "again")
     except NotAvailable:
@@ -131,13 +131,13 @@ def _grown(team: Team) -> tuple[Node, Node, Credentials]:
 # --- a lost tail
 
 
-def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copying) -> None:
+def test_lost_entries_are_restored_from_a_node(team: Team, copying: Copying) -> None:
     ada, bert, otto = _grown(team)
-    said = [send_text(ada, otto, "@otto", text) for text in ("a leak", LARGE + "leak")]
+    sent = [send_text(ada, otto, "@otto", text) for text in ("a leak", LARGE + "leak")]
     copy, common = copying(), ada.head()
-    said += [send_text(bert, otto, "@otto", text) for text in ("lost", LARGE + "lost", "brief")]
+    sent += [send_text(bert, otto, "@otto", text) for text in ("lost", LARGE + "lost", "brief")]
     for number in (0, 1, 4):
-        _redact(ada, said[number])
+        _redact(ada, sent[number])
     texts(ada, otto)
     digest, log = level(ada, bert), hashes(ada)
     copy.put_back()
@@ -166,7 +166,7 @@ def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copyi
     (repaired,) = facts(ada, "log_repaired")
     assert (repaired["seq"], repaired["outcome"]["first"]) == (len(log) + 1, common + 1)
     assert repaired["outcome"]["last"] == len(log)
-    _is_whole(team, (ada, bert), [log[message["seq"] - 1] for message in said], said, otto)
+    _is_whole(team, (ada, bert), [log[message["seq"] - 1] for message in sent], sent, otto)
 
 
 def _is_whole(
@@ -176,7 +176,7 @@ def _is_whole(
     messages: list[Answer],
     who: Credentials,
 ) -> None:
-    """A node that joins gets everything from the engine but what was redacted."""
+    """Check that a new node gets everything from the engine except redacted bodies."""
     newcomer = team.open("newcomer")
     level(*nodes, newcomer)
     remote = team.remotes()
@@ -193,7 +193,7 @@ def _is_whole(
 def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     team: Team, copying: Copying
 ) -> None:
-    """It has what the engine has, and hears from another that there was more."""
+    """It has the same entries as the engine, and another node reports that there were more."""
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
     team.end(bert)
@@ -202,11 +202,11 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     _tells(ada)
     bert = team.open("bert")
     with pytest.raises(
-        LogForked, match=f"ends at #{common}, and the node .* #{common + 1}"
+        LogForked, match=f"ends at #{common}, but the node .* #{common + 1}"
     ) as caught:
         send_text(bert, otto, "@otto", "no")
     assert ada.shared is not None
-    assert f"run interlock repair on {ada.shared.engine.node}" in caught.value.message
+    assert f"Run interlock repair on {ada.shared.engine.node}" in caught.value.message
     assert bert.call(otto, Whoami())["open"] == 1
     assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
     for node in (ada, bert):
@@ -215,8 +215,8 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     assert texts(bert, otto)[:2] == ["kept", "lost"]
 
 
-def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Copying) -> None:
-    """The one that is further behind does not write on in place of what another has."""
+def test_several_nodes_restore_a_tail_that_no_single_node_has(team: Team, copying: Copying) -> None:
+    """The node that is further behind does not write where another node has entries."""
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
     send_text(bert, otto, "@otto", "lost 1")
@@ -237,10 +237,10 @@ def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Cop
     assert hashes(bert)[: len(log)] == log
 
 
-def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
+def test_reads_of_a_node_ahead_of_the_engine_stay_current(
     team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine confirms all the time that it has nothing which the node has not."""
+    """The engine keeps confirming that it has no entry that the node lacks."""
     ada, _, otto = _grown(team)
     copy = copying()
     send_text(ada, otto, "@otto", "lost")
@@ -253,7 +253,7 @@ def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
     assert texts(ada, otto) == ["kept", "lost"]
 
 
-def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
+def test_an_intruders_entry_in_place_of_the_lost_tail_is_set_aside(
     team: Team, copying: Copying
 ) -> None:
     ada, bert, otto = _grown(team)
@@ -274,7 +274,7 @@ def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
     assert team.remotes().aside() == 1
 
 
-def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copying) -> None:
+def test_a_server_that_starts_on_a_lost_tail_warns_about_it(team: Team, copying: Copying) -> None:
     ada, _, otto = _grown(team)
     copy, common = copying(), ada.head()
     send_text(ada, otto, "@otto", "lost")
@@ -286,11 +286,12 @@ def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copyin
         assert f"The engine has lost #{common + 1}, which this node has" in warning
 
 
-@pytest.mark.parametrize("is_said", [True, False])
-def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
-    team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch, *, is_said: bool
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_the_next_repair_records_an_interrupted_repair(
+    team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch, *, is_recorded: bool
 ) -> None:
-    """What was put back is there; the log says so once, whether or not it did by then."""
+    """The entries are restored. The log records the repair once, whether or not the interrupted
+    repair had already recorded it."""
     ada, _, otto = _grown(team)
     copy, common = copying(), ada.head()
     send_text(ada, otto, "@otto", "lost")
@@ -300,7 +301,7 @@ def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
     place, say = Place(team.root / "ada"), repairing._say
 
     def breaks_off(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
-        if is_said:
+        if is_recorded:
             turn.system().append("log_repaired", outcome)
         else:
             raise KeyboardInterrupt
@@ -314,14 +315,14 @@ def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
     assert place.ok("repair", "--restore")["restored"] == 0
     assert place.ok("repair")["ok"]
     assert place.no("USAGE", "repair", "--restore")
-    (said,) = facts(team.open("bert"), "log_repaired")
-    assert said["outcome"]["first"] == said["outcome"]["last"] == common + 1
+    (repaired,) = facts(team.open("bert"), "log_repaired")
+    assert repaired["outcome"]["first"] == repaired["outcome"]["last"] == common + 1
 
 
 # --- giving up
 
 
-def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Copying) -> None:
+def test_giving_up_a_lost_tail_starts_a_new_epoch(team: Team, copying: Copying) -> None:
     ada, bert, otto = _grown(team)
     before = ada.call(otto, AcquireClaim(item="B-1"))["claim"]["fence"]
     copy, common = copying(), ada.head()
@@ -360,15 +361,15 @@ def _found(node: Node, who: Credentials, word: str) -> int:
 
 
 def _has_kept(path: Path, length: int) -> None:
-    """The whole log as it was, in a file of its own."""
+    """Check that the file has the whole earlier log."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     assert connection.execute("SELECT max(seq) FROM log").fetchone() == (length,)
     connection.close()
 
 
 @pytest.mark.long
-def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying: Copying) -> None:
-    """A node that knew nothing of the loss wrote on, while those that did were down."""
+def test_a_fork_is_noticed_and_repaired_by_giving_up_one_side(team: Team, copying: Copying) -> None:
+    """A node that did not know of the loss continued to write, while the others were down."""
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
     send_text(ada, otto, "@otto", "abandoned")
@@ -389,8 +390,8 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
             send_text(node, otto, "@otto", "no")
     place = Place(team.root / "ada")
     with RunningServer(place):
-        said = place.no("LOG_FORKED", "repair", "--restore")
-        assert "interlock repair --give-up begins a new epoch" in said["message"]
+        refused = place.no("LOG_FORKED", "repair", "--restore")
+        assert refused["message"].endswith("start a new epoch: interlock repair --give-up")
         assert place.run("repair", "--json").json["lost"][0]["seq"] == common + 1
         place.ok("repair", "--give-up")
         for node in (bert, caro):
@@ -408,9 +409,7 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
     assert not (team.root / "caro" / "workspace" / f"abandoned-0-{length}.db").exists()
 
 
-def test_who_held_something_on_either_side_of_a_fork_does_not_go_on_with_the_same_fence(
-    team: Team, copying: Copying
-) -> None:
+def test_claims_granted_after_a_fork_do_not_keep_their_fence(team: Team, copying: Copying) -> None:
     ada, bert, otto = _grown(team)
     vera = join(ada, "vera")
     kept = ada.call(vera, AcquireClaim(item="B-0"))["claim"]
@@ -434,10 +433,10 @@ def test_who_held_something_on_either_side_of_a_fork_does_not_go_on_with_the_sam
     assert renewed["fence"] == kept["fence"]
 
 
-def test_a_stranger_behind_a_fork_holds_nobody_up(
+def test_a_foreign_entry_after_a_fork_blocks_no_repair(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Redis has room for one between two positions, where it is found again and again."""
+    """Redis accepts an entry between two positions, where each read finds it again."""
     with (
         ValkeyServer(tmp_path_factory.mktemp("own")) as server,
         closing(Remotes("redis", server)) as remotes,

@@ -1,5 +1,5 @@
-"""Moving a workspace from its own file to an engine, and what a deployment of several nodes needs
-beside that: reading one's own writes, warnings of what may be lost, and Redis as a cluster."""
+"""Moving a workspace from its own file to an engine, and further needs of several nodes: reading
+your own writes, warnings about possible losses, and a Redis cluster."""
 
 import json
 import os
@@ -36,7 +36,7 @@ Teams = Callable[[Remotes], Team]
 
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """An embedded workspace with some of everything in it."""
+    """An embedded workspace with messages, a redaction and a claim."""
     place = Place(tmp_path_factory.mktemp("place")).but(**{NEW: None})
     place.join("otto")
     for text in ("hello", "a leak", LARGE):
@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture
 def teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Teams]:
-    """Makes teams, whose nodes end with the test."""
+    """Makes teams, and closes their nodes after the test."""
     made: list[Team] = []
 
     def team(remotes: Remotes) -> Team:
@@ -98,7 +98,7 @@ def test_a_moved_log_keeps_every_entry_and_every_proof(place: Place, remote: Rem
 
 
 def _has_all(place: Place, remote: Remotes, export: list[Any]) -> None:
-    """A node that joins gets the same log and state from the engine."""
+    """Check that a new node gets the same log and state from the engine."""
     newcomer = str(place.root / "newcomer")
     key = (place.workspace / "keys" / "checkpoint.key").read_bytes()
     with open_node(newcomer, engine=_url(remote), key=key) as node:
@@ -110,10 +110,10 @@ def _has_all(place: Place, remote: Remotes, export: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_move_that_was_broken_off_is_begun_again(
+def test_an_interrupted_move_can_be_repeated(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch, *, arrives: bool
 ) -> None:
-    """Until it is done the file is the log, and goes on."""
+    """Until the move is complete, the file remains the log and accepts writes."""
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
     monkeypatch.setattr("interlock.stores.shared.engine.AT_ONCE", 2)
@@ -135,42 +135,42 @@ def test_a_move_that_was_broken_off_is_begun_again(
     assert bodies[leak["seq"]] is None
 
 
-def test_the_name_of_another_workspace_is_refused_and_left_alone(
+def test_a_move_to_the_name_of_another_workspace_is_refused(
     place: Place, remote: Remotes, teams: Teams
 ) -> None:
     ada = teams(remote).open("ada")
     otto = join(ada, "otto")
     before = remote().read(0, 1000)
-    said = place.no("USAGE", "migrate", "--to", _url(remote))
-    assert f"another workspace {remote.name}" in said["message"]
+    refused = place.no("USAGE", "migrate", "--to", _url(remote))
+    assert f"another workspace {remote.name}" in refused["message"]
     assert (remote().read(0, 1000), remote().aside()) == (before, 0)
     place.ok("send", "@otto", "still embedded", "--from", "otto")
     send_text(ada, otto, "@otto", "still shared")
     level(ada)
 
 
-def test_who_has_the_embedded_log_open_is_refused_when_it_was_moved(
+def test_a_process_with_the_embedded_log_open_is_refused_after_the_move(
     place: Place, remote: Remotes
 ) -> None:
     with open_node(str(place.workspace)) as before:
         otto = join(before, "vera")
         moved = place.process("migrate", "--to", _url(remote), "--json")
         assert moved.status == 0, moved
-        with pytest.raises(EngineUnavailable, match="kept by an engine now"):
+        with pytest.raises(EngineUnavailable, match="was moved to a shared engine"):
             send_text(before, otto, "@vera", "no")
     with open_node(str(place.workspace)) as node:
         send_text(node, otto, "@vera", "yes")
         assert texts(node, otto) == ["yes"]
 
 
-def test_a_directory_that_forgot_where_its_log_went_says_how_to_go_on(
+def test_a_moved_workspace_without_its_record_refuses_writes_with_the_remedy(
     place: Place, remote: Remotes
 ) -> None:
-    """As after a crash at the very end of a move."""
+    """A crash at the very end of a move leaves this state."""
     place.ok("migrate", "--to", _url(remote))
     (place.workspace / RECORD).unlink()
-    said = place.no("ENGINE_UNAVAILABLE", "send", "@otto", "hello", "--from", "otto")
-    assert f"interlock up --engine URL?workspace={remote.name}" in said["message"]
+    refused = place.no("ENGINE_UNAVAILABLE", "send", "@otto", "hello", "--from", "otto")
+    assert f"interlock up --engine URL?workspace={remote.name}" in refused["message"]
     up = ("up", "--engine", _url(remote), "--port", str(free_port()), "--detach", "--json")
     assert place.process(*up).json["up"]
     try:
@@ -179,7 +179,7 @@ def test_a_directory_that_forgot_where_its_log_went_says_how_to_go_on(
         place.ok("down")
 
 
-def test_a_move_that_was_broken_off_between_its_two_notes_is_ended_by_the_next_command(
+def test_the_next_command_completes_a_move_that_was_interrupted_at_its_end(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(file: LogFile, workspace: str) -> None:
@@ -194,17 +194,17 @@ def test_a_move_that_was_broken_off_between_its_two_notes_is_ended_by_the_next_c
     place.no("ENGINE_UNAVAILABLE", "inbox", "--from", "otto")
 
 
-def test_a_copy_that_forgot_its_engine_is_not_read_as_a_log_either(
+def test_a_moved_workspace_without_its_record_refuses_reads_too(
     place: Place, remote: Remotes
 ) -> None:
     place.ok("migrate", "--to", _url(remote))
     (place.workspace / RECORD).unlink()
     for words in (("inbox", "--from", "otto"), ("status",), ("audit", "verify")):
-        said = place.no("ENGINE_UNAVAILABLE", *words)
-        assert f"interlock up --engine URL?workspace={remote.name}" in said["message"]
+        refused = place.no("ENGINE_UNAVAILABLE", *words)
+        assert f"interlock up --engine URL?workspace={remote.name}" in refused["message"]
 
 
-def test_a_node_whose_copy_is_gone_makes_it_anew(teams: Teams, remote: Remotes) -> None:
+def test_a_node_whose_copy_was_deleted_copies_the_log_again(teams: Teams, remote: Remotes) -> None:
     team = teams(remote)
     place = team.place("ada")
     place.join("otto")
@@ -216,7 +216,7 @@ def test_a_node_whose_copy_is_gone_makes_it_anew(teams: Teams, remote: Remotes) 
     place.ok("send", "@otto", "and on", "--from", "otto")
 
 
-def test_a_name_that_was_mistyped_binds_no_directory_to_it(teams: Teams, remote: Remotes) -> None:
+def test_a_mistyped_workspace_name_is_not_recorded(teams: Teams, remote: Remotes) -> None:
     team = teams(remote)
     team.open("ada")
     directory = team.root / "bert"
@@ -228,10 +228,10 @@ def test_a_name_that_was_mistyped_binds_no_directory_to_it(teams: Teams, remote:
         assert bert.head() == 1
 
 
-def test_bodies_travel_in_pieces_however_many_and_large_they_are(
+def test_bodies_are_copied_in_pieces_however_many_and_large_they_are(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
+    """One turn copies one piece. In this test, a piece has a thousand bytes."""
     for module in ("engine", "postgres", "redis"):
         monkeypatch.setattr(f"interlock.stores.shared.{module}.READ_BYTES", 1000)
     with open_node(str(place.workspace)) as node:
@@ -246,17 +246,17 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
         assert texts(node, vera) == [f"{number:0600}" for number in range(40)]
 
 
-def test_a_workspace_that_is_served_is_not_moved(place: Place, remote: Remotes) -> None:
+def test_a_workspace_with_a_running_server_is_not_moved(place: Place, remote: Remotes) -> None:
     with RunningServer(place):
-        said = place.no("USAGE", "migrate", "--to", _url(remote))
-    assert "interlock down" in said["message"]
+        refused = place.no("USAGE", "migrate", "--to", _url(remote))
+    assert "interlock down" in refused["message"]
     assert remote().remote_head().seq == 0
 
 
 # --- several nodes
 
 
-def test_who_shows_what_they_saw_reads_their_own_writes_on_another_node(
+def test_a_client_that_sends_its_seq_reads_its_own_writes_on_another_node(
     teams: Teams, remote: Remotes
 ) -> None:
     team = teams(remote)
@@ -266,15 +266,15 @@ def test_who_shows_what_they_saw_reads_their_own_writes_on_another_node(
         for number in range(1, 11):
             here, there = (ada, bert) if number % 2 else (bert, ada)
             seen = here.send(token, "@otto", "hello", Interlock_Seq=seen).headers["interlock-seq"]
-            said = {"Interlock-Seq": seen}
-            read = there.ask("GET", "/v1/whoami", token=token, headers=said)
+            headers = {"Interlock-Seq": seen}
+            read = there.ask("GET", "/v1/whoami", token=token, headers=headers)
             assert read.json["open"] == number
             assert int(read.headers["interlock-seq"]) >= int(seen)
         strange = {"Interlock-Seq": "tomorrow"}
         assert ada.ask("GET", "/v1/whoami", token=token, headers=strange).code == "USAGE"
 
 
-def test_a_node_suggests_no_command_that_needs_credentials_kept_elsewhere(
+def test_a_node_suggests_no_command_that_needs_credentials_of_another_machine(
     teams: Teams, remote: Remotes
 ) -> None:
     team = teams(remote)
@@ -292,7 +292,7 @@ def test_a_node_suggests_no_command_that_needs_credentials_kept_elsewhere(
     ("kind", "name", "value"),
     [(ValkeyServer, "appendfsync", "everysec"), (PostgresServer, "fsync", "off")],
 )
-def test_up_and_doctor_warn_of_an_engine_that_may_lose_what_it_acknowledged(
+def test_up_and_doctor_warn_of_an_engine_that_may_lose_acknowledged_writes(
     tmp_path_factory: pytest.TempPathFactory, kind: type[Server], name: str, value: str
 ) -> None:
     place = Place(tmp_path_factory.mktemp("place"))
@@ -319,7 +319,7 @@ def test_up_and_doctor_warn_of_an_engine_that_may_lose_what_it_acknowledged(
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    """A cluster of one, which has all slots."""
+    """A cluster of one server, which has all slots."""
     with _cluster(tmp_path_factory) as server:
         yield server
 
@@ -375,7 +375,7 @@ def test_everything_works_on_a_cluster(teams: Teams, clustered: Remotes) -> None
 def test_a_cluster_is_not_sent_the_same_facts_twice(
     teams: Teams, clustered: Remotes, *, arrives: bool
 ) -> None:
-    """Its client would do so by itself, and the second time would seem to be another's."""
+    """Its driver would retry by default, and the second append would look like another node's."""
     proxy = TcpProxy(clustered.server.port)
     with proxy, redis.Redis.from_url(clustered.server.url) as client:
         client.config_set("cluster-announce-port", proxy.port)
@@ -390,10 +390,11 @@ def test_a_cluster_is_not_sent_the_same_facts_twice(
         client.config_set("cluster-announce-port", 0)
 
 
-def test_a_cluster_that_is_gone_after_the_append_leaves_the_outcome_unknown(
+def test_the_loss_of_a_cluster_after_the_append_leaves_the_outcome_unknown(
     teams: Teams, clustered: Remotes
 ) -> None:
-    """Its client looks for the cluster anew, and tells of that in place of the lost answer."""
+    """Its driver searches for the cluster again, and reports that error instead of the lost
+    answer."""
     proxy = OutageProxy(clustered.server.port)
     with proxy, redis.Redis.from_url(clustered.server.url) as client:
         client.config_set("cluster-announce-port", proxy.port)
@@ -418,7 +419,7 @@ def _is_sent(node: Node, who: Credentials) -> bool:
     return True
 
 
-def test_of_a_cluster_the_server_is_asked_that_has_the_workspace(
+def test_hazards_are_those_of_the_cluster_server_that_has_the_workspace(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     with _cluster(tmp_path_factory, 0, 8191) as safe, _cluster(tmp_path_factory, 8192) as unsafe:
@@ -438,7 +439,7 @@ def test_of_a_cluster_the_server_is_asked_that_has_the_workspace(
 
 
 @pytest.mark.long
-def test_a_cluster_that_is_away_refuses_writes_as_any_engine_does(
+def test_writes_are_refused_while_a_cluster_is_down(
     tmp_path_factory: pytest.TempPathFactory, teams: Teams
 ) -> None:
     with _cluster(tmp_path_factory) as server, closing(Remotes("redis", server)) as remotes:

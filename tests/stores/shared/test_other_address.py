@@ -1,4 +1,4 @@
-"""A node that is started with an engine's URL: what is kept of it, and who can read it."""
+"""A node that is started with an engine's URL: when the URL is recorded, and who can read it."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,7 +21,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[
     team.close()
 
 
-def test_an_address_that_never_answered_does_not_replace_one_that_did(team: Team) -> None:
+def test_an_address_that_never_answered_does_not_replace_the_recorded_one(team: Team) -> None:
     place = team.place("north")
     kept = (place.workspace / "engine.json").read_bytes()
     wrong = team.url(free_port())
@@ -33,10 +33,10 @@ def test_an_address_that_never_answered_does_not_replace_one_that_did(team: Team
     assert place.ok("status")["agents"] == 0
 
 
-def test_an_engine_without_the_workspace_does_not_replace_the_one_that_has_it(
+def test_an_engine_without_the_workspace_does_not_replace_the_recorded_one(
     tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes
 ) -> None:
-    """Unless it is to have it from now on, as after the end of the first one."""
+    """Only a repair moves the workspace to it, for example after the loss of the first engine."""
     with (
         closing(Team(tmp_path_factory.mktemp("team"), own_remote)) as team,
         type(own_remote.server)(tmp_path_factory.mktemp("other")) as other,

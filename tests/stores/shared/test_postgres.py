@@ -1,4 +1,5 @@
-"""What is PostgreSQL's own about its remote: rows, locks, rights, and settings of a database."""
+"""The parts of the PostgreSQL remote that other remotes lack: rows, locks, permissions,
+settings."""
 
 import os
 import threading
@@ -44,7 +45,7 @@ ENDED: LiteralString = (
 
 
 class Database(NamedTuple):
-    """A database of the test's own on the shared server, with tables of its own."""
+    """The test's own database on the shared server, with its own tables."""
 
     url: str
     admin: PostgresIntruder
@@ -95,17 +96,17 @@ def log(remote: PostgresRemote) -> list[Sealed]:
     return remote.read(0, 1000)
 
 
-def until(what: Callable[[], Any]) -> None:
+def until(condition: Callable[[], Any]) -> None:
     for _ in range(int(LIMIT_S * 100)):
-        if what():
+        if condition():
             return
         threading.Event().wait(0.01)
-    raise AssertionError("it did not happen in time")
+    raise AssertionError("the condition did not become true in time")
 
 
 @contextmanager
-def beside(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
-    """Does something in another thread; what it gave is asked for by calling."""
+def in_thread(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """Run work in another thread. Yield a function that returns its result."""
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
         yield lambda: done.result(LIMIT_S / 2)
@@ -114,7 +115,7 @@ def beside(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
 # --- tables
 
 
-def test_nodes_that_start_at_once_make_the_tables_once(database: Database) -> None:
+def test_nodes_that_start_at_once_create_the_tables_once(database: Database) -> None:
     together = threading.Barrier(8)
 
     def work() -> int:
@@ -127,7 +128,7 @@ def test_nodes_that_start_at_once_make_the_tables_once(database: Database) -> No
     assert sorted(seqs) == list(range(1, 9))
 
 
-def test_tables_that_are_there_need_no_right_to_make_them(database: Database) -> None:
+def test_existing_tables_need_no_permission_to_create_tables(database: Database) -> None:
     append(database.remote(), b"one")
     database.run("CREATE ROLE writer LOGIN PASSWORD 'pw'")
     try:
@@ -141,7 +142,7 @@ def test_tables_that_are_there_need_no_right_to_make_them(database: Database) ->
         database.run("DROP ROLE writer")
 
 
-def test_the_turns_row_is_made_again(database: Database) -> None:
+def test_a_deleted_row_of_the_turn_is_created_again(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
     database.run("DELETE FROM interlock_heads")
@@ -150,7 +151,7 @@ def test_the_turns_row_is_made_again(database: Database) -> None:
     assert append(remote, b"two")[0].seq == 2
 
 
-def test_a_stricter_isolation_by_default_changes_nothing(database: Database) -> None:
+def test_a_stricter_default_isolation_changes_nothing(database: Database) -> None:
     name = urlsplit(database.url).path.strip("/")
     setting = sql.SQL("ALTER DATABASE {} SET default_transaction_isolation = 'serializable'")
     database.admin.db.execute(setting.format(sql.Identifier(name)))
@@ -167,7 +168,7 @@ def test_a_stricter_isolation_by_default_changes_nothing(database: Database) -> 
     assert sorted(seq for seqs in runs for seq in seqs) == list(range(1, 41))
 
 
-def test_a_database_without_an_encoding_serves_as_well(postgres: PostgresServer) -> None:
+def test_a_database_without_an_encoding_works(postgres: PostgresServer) -> None:
     options: LiteralString = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     with made(postgres, options) as database:
         remote = database.remote()
@@ -186,7 +187,7 @@ def test_a_database_without_an_encoding_serves_as_well(postgres: PostgresServer)
 
 
 @pytest.mark.parametrize("column", ["hash", "header", "keeps", "mac"])
-def test_a_row_with_nothing_in_it_is_set_aside(database: Database, column: LiteralString) -> None:
+def test_a_row_with_a_null_column_is_set_aside(database: Database, column: LiteralString) -> None:
     remote = database.remote()
     kept = append(remote, b"one")
     database.run("ALTER TABLE interlock_log ALTER " + column + " DROP NOT NULL")
@@ -199,7 +200,7 @@ def test_a_row_with_nothing_in_it_is_set_aside(database: Database, column: Liter
     assert (remote.aside(), log(remote)) == (1, kept)
 
 
-def test_the_body_of_a_forged_entry_goes_with_it(database: Database) -> None:
+def test_the_body_of_a_forged_entry_is_set_aside_with_it(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
     forged = sealed(2, b"forged", key=b"another")
@@ -210,7 +211,7 @@ def test_the_body_of_a_forged_entry_goes_with_it(database: Database) -> None:
     assert database.run("SELECT seq, body FROM interlock_aside") == [(2, b"forged")]
 
 
-def test_a_body_that_waits_for_its_entry_is_in_nobodys_way(database: Database) -> None:
+def test_a_planted_body_without_an_entry_is_overwritten(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
     database.run("INSERT INTO interlock_bodies VALUES (%s, 2, 'salt', 'planted')", WORKSPACE)
@@ -219,7 +220,7 @@ def test_a_body_that_waits_for_its_entry_is_in_nobodys_way(database: Database) -
 
 
 @pytest.mark.parametrize("seq", [0, -5])
-def test_a_row_before_the_first_is_in_nobodys_way(database: Database, seq: int) -> None:
+def test_a_row_before_the_first_position_is_set_aside(database: Database, seq: int) -> None:
     remote = database.remote()
     remote.remote_head()
     database.admin.put(sealed(seq, key=b"another"))
@@ -229,7 +230,7 @@ def test_a_row_before_the_first_is_in_nobodys_way(database: Database, seq: int) 
     assert remote.aside() == 1
 
 
-def test_a_row_at_no_position_is_set_aside(database: Database) -> None:
+def test_a_row_without_a_position_is_set_aside(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
     database.run("ALTER TABLE interlock_log DROP CONSTRAINT interlock_log_pkey")
@@ -243,7 +244,7 @@ def test_a_row_at_no_position_is_set_aside(database: Database) -> None:
 # --- the turn
 
 
-def test_who_sleeps_in_the_turn_has_lost_it_even_if_nobody_came(database: Database) -> None:
+def test_a_suspended_node_loses_the_turn_even_if_no_other_node_takes_it(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
     until(database.admin.is_turn_free)
@@ -253,7 +254,7 @@ def test_who_sleeps_in_the_turn_has_lost_it_even_if_nobody_came(database: Databa
     assert append(remote, b"one")[0].seq == 1
 
 
-def test_a_turn_that_the_server_broke_off_vouches_for_nothing(database: Database) -> None:
+def test_leaving_a_turn_that_the_server_aborted_returns_false(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
     held = remote._turns.held()
@@ -266,11 +267,11 @@ def test_a_turn_that_the_server_broke_off_vouches_for_nothing(database: Database
     assert not remote.leave(head)
 
 
-def test_who_says_so_stays_in_the_turn(database: Database) -> None:
+def test_a_node_that_calls_stay_keeps_the_turn(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
-    until_then = time.monotonic() + 1.5 * ASLEEP_MS / 1000
-    while time.monotonic() < until_then:
+    deadline = time.monotonic() + 1.5 * ASLEEP_MS / 1000
+    while time.monotonic() < deadline:
         remote.stay()
         threading.Event().wait(0.05)
     assert not database.admin.is_turn_free()
@@ -278,7 +279,7 @@ def test_who_says_so_stays_in_the_turn(database: Database) -> None:
     assert [entry.body for entry in log(remote)] == [b"one"]
 
 
-def test_staying_is_nothing_without_a_turn(database: Database) -> None:
+def test_stay_without_a_turn_does_nothing(database: Database) -> None:
     remote = database.remote()
     remote.stay()
     append(remote, b"one")
@@ -292,7 +293,7 @@ def test_staying_is_nothing_without_a_turn(database: Database) -> None:
     remote.stay()
 
 
-def test_nothing_is_appended_without_a_turn(database: Database) -> None:
+def test_append_without_a_turn_stores_nothing(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
     remote.leave()
@@ -301,7 +302,7 @@ def test_nothing_is_appended_without_a_turn(database: Database) -> None:
     assert log(remote) == []
 
 
-def test_a_turn_whose_connection_was_ended_keeps_nothing(database: Database) -> None:
+def test_a_turn_whose_connection_was_closed_stores_nothing(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
     database.run(
@@ -313,7 +314,7 @@ def test_a_turn_whose_connection_was_ended_keeps_nothing(database: Database) -> 
     assert log(remote) == []
 
 
-def test_connections_that_were_ended_while_nobody_used_them_are_made_again(
+def test_idle_connections_that_the_server_closed_are_opened_again(
     database: Database,
 ) -> None:
     remote = database.remote()
@@ -329,19 +330,19 @@ def test_connections_that_were_ended_while_nobody_used_them_are_made_again(
     assert append(remote, b"two")[0].seq == 2
 
 
-def test_a_turn_that_does_not_come_is_given_up(database: Database) -> None:
+def test_waiting_for_the_turn_has_a_timeout(database: Database) -> None:
     remote = database.remote()
     remote.leave(remote.begin("node"))
     with database.admin.db.transaction():
         database.run("SELECT 1 FROM interlock_heads FOR UPDATE")
-        with pytest.raises(EngineUnavailable, match="turn did not come"):
+        with pytest.raises(EngineUnavailable, match="Other nodes held the log's write lock"):
             remote.begin("node")
     assert append(remote, b"one")[0].seq == 1
 
 
-def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database) -> None:
-    """Their row is not to be seen when ours is compared with the head, and there when it is
-    inserted."""
+def test_an_insert_without_the_turn_conflicts_at_the_position(database: Database) -> None:
+    """The intruder's row is not visible when the head is compared, but exists at the time of our
+    insert."""
     remote = database.remote()
     append(remote, b"one")
     other = psycopg.connect(database.url, autocommit=True)
@@ -352,7 +353,7 @@ def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database)
         assert theirs_is_there.wait(LIMIT_S)
         remote.append(head, Appending([sealed(2, b"ours")]))
 
-    with beside(work) as outcome:
+    with in_thread(work) as outcome:
         with database.admin.db.transaction():
             database.admin.put(sealed(2, b"theirs", key=b"another"))
             theirs_is_there.set()
@@ -364,7 +365,7 @@ def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database)
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_line_that_breaks_before_the_commit_keeps_nothing(
+def test_a_connection_that_breaks_before_the_commit_stores_nothing(
     database: Database, postgres: PostgresServer, arrives: bool
 ) -> None:
     with TcpProxy(postgres.port) as proxy:
@@ -377,7 +378,7 @@ def test_a_line_that_breaks_before_the_commit_keeps_nothing(
         assert append(remote, b"next")[0].seq == 2
 
 
-def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Database) -> None:
+def test_a_session_that_is_ended_before_the_commit_stores_nothing(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
     other = psycopg.connect(database.url, autocommit=True)
@@ -388,7 +389,7 @@ def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Datab
         assert theirs_is_there.wait(LIMIT_S)
         remote.append(head, Appending([sealed(2, b"two")]))
 
-    with beside(work) as outcome:
+    with in_thread(work) as outcome:
         with database.admin.db.transaction(force_rollback=True):
             database.admin.put(sealed(2, b"theirs", key=b"another"))
             theirs_is_there.set()
@@ -400,8 +401,8 @@ def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Datab
     assert [entry.body for entry in log(remote)] == [b"one"]
 
 
-def test_a_write_that_is_not_allowed_is_no_lost_turn(database: Database) -> None:
-    """It would be lost again and again, for ever."""
+def test_a_failed_write_is_not_reported_as_a_lost_turn(database: Database) -> None:
+    """Otherwise the node would retry it for ever."""
     remote = database.remote()
     append(remote, b"one")
     database.run(
@@ -418,8 +419,9 @@ def test_a_write_that_is_not_allowed_is_no_lost_turn(database: Database) -> None
     assert [entry.body for entry in log(remote)] == [b"one"]
 
 
-def test_a_commit_that_waits_for_a_replica_is_an_answer_lost(tmp_path: Path) -> None:
-    """The entry is there once the replica is given up, and was not acknowledged before."""
+def test_a_commit_that_waits_for_a_replica_raises_answer_lost(tmp_path: Path) -> None:
+    """The server stores the entry once it stops waiting for the replica, and acknowledges nothing
+    before."""
     with PostgresServer(tmp_path) as server:
         remote = PostgresRemote(server.url, WORKSPACE)
         admin = PostgresIntruder(server.url, WORKSPACE)
@@ -437,7 +439,7 @@ def test_a_commit_that_waits_for_a_replica_is_an_answer_lost(tmp_path: Path) -> 
 
 
 def require(admin: PostgresIntruder, standby: LiteralString) -> None:
-    """Makes commits wait for a replica of that name, or for none."""
+    """Make commits wait for a replica of this name, or for none."""
     admin.db.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
     admin.db.execute("SELECT pg_reload_conf()")
     until(lambda: admin.db.execute("SHOW synchronous_standby_names").fetchone() == (standby,))
@@ -446,28 +448,30 @@ def require(admin: PostgresIntruder, standby: LiteralString) -> None:
 # --- hints
 
 
-def test_a_notice_wakes_who_waits(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notification_wakes_a_waiting_node(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL_S", LIMIT_S * 100)
     waiter, writer = database.remote(), database.remote()
     waiter.wait(0, 0.01)
-    with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
+    with in_thread(lambda: waiter.wait(0, LIMIT_S)) as outcome:
         append(writer, b"one")
         outcome()
-    with beside(lambda: waiter.wait(1, LIMIT_S)) as outcome:
+    with in_thread(lambda: waiter.wait(1, LIMIT_S)) as outcome:
         append(writer, b"two")
         outcome()
 
 
-def test_who_waits_finds_what_nobody_told(database: Database) -> None:
+def test_a_waiting_node_finds_an_entry_without_a_notification(database: Database) -> None:
     waiter = database.remote()
     waiter.wait(0, 0.01)
-    with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
+    with in_thread(lambda: waiter.wait(0, LIMIT_S)) as outcome:
         database.admin.put(sealed(1, key=b"another"))
         outcome()
     assert waiter.remote_head().seq == 1
 
 
-def test_a_node_that_was_silent_for_long_is_forgotten(database: Database) -> None:
+def test_the_report_of_a_long_silent_node_is_deleted(database: Database) -> None:
     remote = database.remote()
     remote.beat("gone", b"")
     remote.beat("quiet", b"")
@@ -483,7 +487,7 @@ def as_user(url: str, user: str, password: str) -> str:
     return f"postgresql://{user}:{password}@{url.rpartition('@')[2]}"
 
 
-def test_what_postgres_refuses_is_said_in_its_own_words(database: Database) -> None:
+def test_a_refusal_contains_the_error_of_postgres(database: Database) -> None:
     password = "not-the-password"
     for url, words in [
         (as_user(database.url, "postgres", password), "password authentication failed"),
@@ -500,7 +504,7 @@ def test_what_postgres_refuses_is_said_in_its_own_words(database: Database) -> N
         assert "\n" not in message
 
 
-def test_a_right_that_is_missing_is_named(database: Database) -> None:
+def test_a_missing_permission_is_named(database: Database) -> None:
     database.run("CREATE ROLE stranger LOGIN PASSWORD 'pw'")
     try:
         stranger = database.remote(as_user(database.url, "stranger", "pw"))
@@ -520,7 +524,7 @@ def test_a_right_that_is_missing_is_named(database: Database) -> None:
         "postgresql://user:hush%@host/database",
     ],
 )
-def test_an_url_that_makes_no_sense_is_refused_without_repeating_it(url: str) -> None:
+def test_an_invalid_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(Refusal) as refused:
         PostgresRemote(url, WORKSPACE).remote_head()
     assert isinstance(refused.value, Usage | EngineUnavailable)
@@ -530,7 +534,7 @@ def test_an_url_that_makes_no_sense_is_refused_without_repeating_it(url: str) ->
 # --- settings
 
 
-def test_replicas_that_nobody_waits_for_are_a_hazard(postgres: PostgresServer) -> None:
+def test_asynchronous_replicas_are_a_hazard(postgres: PostgresServer) -> None:
     remote = PostgresRemote(postgres.url, WORKSPACE)
     assert remote.hazards() == []
     replica = psycopg.connect(postgres.url + "?replication=true", autocommit=True)

@@ -1,5 +1,5 @@
-"""What is Redis' own: a soft turn, which a node that is alone need not write down, and the bell by
-which it is handed over."""
+"""The parts of the Redis remote that other remotes lack: a soft turn, which a node that is alone
+need not write, and the bell that hands it over."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,7 +49,7 @@ def texts(remote: Remote) -> list[bytes | None]:
 # --- alone
 
 
-def test_who_is_alone_begins_without_a_write(
+def test_a_node_that_is_alone_takes_the_turn_without_a_write(
     remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ALONE_AFTER_S", 0.0)
@@ -61,7 +61,7 @@ def test_who_is_alone_begins_without_a_write(
     assert texts(remotes()) == [b"node", b"again"]
 
 
-def test_who_began_without_a_write_and_was_not_alone_appends_nothing(
+def test_a_turn_without_a_write_appends_nothing_after_another_nodes_append(
     remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ALONE_AFTER_S", 0.0)
@@ -78,10 +78,10 @@ def test_who_began_without_a_write_and_was_not_alone_appends_nothing(
     node.leave()
 
 
-def test_a_turn_that_was_not_written_down_is_in_nobodys_way(
+def test_a_turn_without_a_write_does_not_block_other_nodes(
     remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one has it, and whoever was first has to ask again."""
+    """The other node gets the turn, and the first node must take it again."""
     monkeypatch.setattr(module, "ALONE_AFTER_S", 0.0)
     node, other = remotes(), remotes()
     append(node, "node")
@@ -93,7 +93,7 @@ def test_a_turn_that_was_not_written_down_is_in_nobodys_way(
     assert texts(node) == [b"node", b"other"]
 
 
-def test_who_met_another_lately_writes_its_turns_down(remotes: Remotes) -> None:
+def test_a_node_that_recently_noticed_another_writes_its_turns(remotes: Remotes) -> None:
     node, other = remotes(), remotes()
     append(other, "other")
     append(node, "node")
@@ -102,11 +102,11 @@ def test_who_met_another_lately_writes_its_turns_down(remotes: Remotes) -> None:
     node.leave()
 
 
-# --- what a script did before an error stays done
+# --- scripts are not rolled back after an error
 
 
 @pytest.mark.parametrize("key", ["queue", "bell:waiting", "uploads"])
-def test_what_was_kept_is_acknowledged_whatever_is_wrong_behind_it(
+def test_a_stored_batch_is_acknowledged_even_if_later_steps_fail(
     remotes: Remotes, key: str
 ) -> None:
     node, intruder = remotes(), remotes.intruder()
@@ -121,7 +121,7 @@ def test_what_was_kept_is_acknowledged_whatever_is_wrong_behind_it(
     assert node.upload_of("0" * 64) == "upload"
 
 
-def test_what_could_not_be_kept_has_taken_nothing_away(remotes: Remotes) -> None:
+def test_a_batch_that_cannot_be_stored_deletes_nothing(remotes: Remotes) -> None:
     node, intruder = remotes(), remotes.intruder()
     assert isinstance(intruder, RedisIntruder)
     append(node, "node")
@@ -133,8 +133,8 @@ def test_what_could_not_be_kept_has_taken_nothing_away(remotes: Remotes) -> None
     assert node.upload_of("0" * 64) is None
 
 
-def test_a_full_memory_is_not_taken_for_an_id_that_was_used(remotes: Remotes) -> None:
-    """The log would be copied, and by that the limit passed."""
+def test_full_memory_is_not_mistaken_for_a_used_id(remotes: Remotes) -> None:
+    """Otherwise the script would copy the log, and exceed the limit by that."""
     node, intruder = remotes(), remotes.intruder()
     assert isinstance(intruder, RedisIntruder)
     append(node, "node")
@@ -151,14 +151,14 @@ def test_a_full_memory_is_not_taken_for_an_id_that_was_used(remotes: Remotes) ->
 # --- the bell
 
 
-def kept(holder: Remote) -> bool:
-    """Keeps the turn from ending while others are slow."""
+def renewed(holder: Remote) -> bool:
+    """Renew the turn, so that it does not expire while other threads are slow."""
     holder.stay()
     return True
 
 
 @pytest.mark.parametrize("rung", [b"1", b"", b"what \xff", b"9" * 5000 + b"-0 hash"])
-def test_a_bell_that_says_nothing_is_not_heard(
+def test_a_bell_with_malformed_content_is_ignored(
     remotes: Remotes, monkeypatch: pytest.MonkeyPatch, rung: bytes
 ) -> None:
     monkeypatch.setattr(module, "SLOT_MS", 1500)
@@ -169,13 +169,13 @@ def test_a_bell_that_says_nothing_is_not_heard(
     intruder.db.rpush(bell, rung)
     with ThreadPoolExecutor(1) as thread:
         begun = thread.submit(waiting.begin, "waiting")
-        until(lambda: kept(holder) and intruder.db.llen(queue) and not intruder.db.exists(bell))
+        until(lambda: renewed(holder) and intruder.db.llen(queue) and not intruder.db.exists(bell))
         holder.append(head, Appending([new := entry(1, b"holder")]))
         assert begun.result(LIMIT_S)[:2] == (1, new.hash)
     waiting.leave()
 
 
-def test_the_turn_comes_with_the_end_of_the_log_and_the_engines_time(
+def test_begin_returns_the_head_and_the_engines_time_after_a_wait(
     remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SLOT_MS", 1500)
@@ -184,7 +184,7 @@ def test_the_turn_comes_with_the_end_of_the_log_and_the_engines_time(
     head = holder.begin("holder")
     with ThreadPoolExecutor(1) as thread:
         begun = thread.submit(waiting.begin, "waiting")
-        until(lambda: kept(holder) and intruder.db.llen(f"interlock:{{{remotes.name}}}:queue"))
+        until(lambda: renewed(holder) and intruder.db.llen(f"interlock:{{{remotes.name}}}:queue"))
         holder.append(head, Appending([new := entry(1, b"holder")]))
         found = begun.result(LIMIT_S)
     assert found[:2] == (1, new.hash)

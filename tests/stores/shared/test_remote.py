@@ -1,4 +1,4 @@
-"""Every remote keeps these promises (`stores.shared.remote.Remote`), on real servers."""
+"""The promises of `stores.shared.remote.Remote`, checked for each remote on real servers."""
 
 import hashlib
 import threading
@@ -32,9 +32,9 @@ from world.tcp_proxy import TcpProxy
 
 LIMIT_S = 60.0
 KEY = b"the workspace's key"
-FALSE_KEY = b"somebody's else"
+FALSE_KEY = b"another key"
 EVERY_BYTE = bytes(range(256))
-NOWHERE = 9  # the discard port, where nobody listens
+NOWHERE = 9  # the discard port, where no server listens
 
 
 def sealed(
@@ -45,13 +45,13 @@ def sealed(
     key: bytes = KEY,
     text: str = "",
 ) -> Sealed:
-    """An entry whose header says where it is."""
+    """Return an entry whose header contains its position."""
     header = f'{{"seq":{seq},"text":"{text}"}}'.encode()
     return seal(key, seq, header, keeps, None if body is None else b"salt", body)
 
 
 def append(remote: Remote, *bodies: bytes | None, **batch: Any) -> list[Sealed]:
-    """Takes a turn and appends an entry for each body."""
+    """Take a turn and append an entry for each body."""
     head = remote.begin("node")
     entries = [sealed(seq, body) for seq, body in enumerate(bodies, head.seq + 1)]
     remote.append(head, Appending(entries, **batch))
@@ -59,7 +59,7 @@ def append(remote: Remote, *bodies: bytes | None, **batch: Any) -> list[Sealed]:
 
 
 def upload(remote: Remote, name: str, *chunks: bytes) -> Blob:
-    """Keeps chunks in a turn that appends nothing."""
+    """Store chunks in a turn that appends nothing."""
     remote.begin("node")
     for number, chunk in enumerate(chunks):
         remote.put_chunk(name, number, chunk)
@@ -77,23 +77,23 @@ def chunks(remote: Remote, upload: str) -> list[tuple[int, bytes]]:
 
 
 def at_once(works: Iterable[Callable[[], Any]]) -> list[Any]:
-    """What each gives, done in a thread of its own."""
+    """Run each work in its own thread, and return the results."""
     listed = list(works)
     with ThreadPoolExecutor(len(listed)) as threads:
         return [done.result(LIMIT_S) for done in [threads.submit(work) for work in listed]]
 
 
-def until(what: Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + LIMIT_S
-    while not (answer := what()):
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         threading.Event().wait(0.01)
     return answer
 
 
-def reached(what: Callable[[], Any]) -> bool:
+def is_reached(call: Callable[[], Any]) -> bool:
     try:
-        what()
+        call()
     except EngineUnavailable:
         return False
     return True
@@ -102,13 +102,13 @@ def reached(what: Callable[[], Any]) -> bool:
 # --- order
 
 
-def test_an_empty_log_ends_before_its_first_entry(remote: Remotes) -> None:
+def test_an_empty_log_has_its_head_at_zero(remote: Remotes) -> None:
     found = remote().remote_head()
     assert (found.seq, found.hash) == (0, GENESIS)
     assert log(remote()) == []
 
 
-def test_entries_come_back_in_order_and_byte_for_byte(remote: Remotes) -> None:
+def test_entries_are_returned_in_order_and_byte_for_byte(remote: Remotes) -> None:
     writer, reader = remote(), remote()
     first = [sealed(1, EVERY_BYTE), sealed(2), sealed(3, b"", keeps=("a" * 64, "b" * 64))]
     second = [sealed(4, b"\n" * 100_000, text="Schlüssel 鍵")]
@@ -118,7 +118,7 @@ def test_entries_come_back_in_order_and_byte_for_byte(remote: Remotes) -> None:
     assert all(is_genuine(KEY, entry) for entry in log(reader))
 
 
-def test_reading_begins_after_a_position_and_ends_at_a_limit(remote: Remotes) -> None:
+def test_read_starts_after_a_position_and_ends_at_a_limit(remote: Remotes) -> None:
     entries = append(remote(), *[b"body"] * 12)
     reader = remote()
     assert reader.read(3, 2) == entries[3:5]
@@ -126,7 +126,7 @@ def test_reading_begins_after_a_position_and_ends_at_a_limit(remote: Remotes) ->
     assert reader.read(12, 100) == []
 
 
-def test_the_turn_and_a_glimpse_show_the_last_entry(remote: Remotes) -> None:
+def test_begin_and_remote_head_return_the_last_entry(remote: Remotes) -> None:
     entries = append(remote(), b"one", b"two")
     writer = remote()
     assert writer.begin("node")[:2] == (2, entries[1].hash)
@@ -134,7 +134,7 @@ def test_the_turn_and_a_glimpse_show_the_last_entry(remote: Remotes) -> None:
     assert writer.remote_head()[:2] == (2, entries[1].hash)
 
 
-def test_the_time_is_the_engines(remote: Remotes) -> None:
+def test_the_time_is_the_engines_clock(remote: Remotes) -> None:
     writer = remote()
     before = time.time_ns() // 1_000_000
     shown = [writer.remote_head().now, writer.begin("node").now, remote().remote_head().now]
@@ -143,7 +143,7 @@ def test_the_time_is_the_engines(remote: Remotes) -> None:
     assert [before, *shown, after] == sorted([before, *shown, after])
 
 
-def test_workspaces_on_one_server_are_apart(remote: Remotes) -> None:
+def test_workspaces_on_one_server_are_separate(remote: Remotes) -> None:
     ours, theirs = remote(), remote(workspace=remote.name + "-2")
     entry = append(ours, b"ours")
     blob = upload(ours, "upload", b"bytes")
@@ -172,7 +172,7 @@ def test_workspaces_on_one_server_are_apart(remote: Remotes) -> None:
         pytest.param(lambda e: RemoteHead(4, e[2].hash), id="an entry to come"),
     ],
 )
-def test_what_follows_anything_but_the_head_is_not_kept(
+def test_a_batch_after_any_position_but_the_head_is_not_stored(
     remote: Remotes, after: Callable[[Sequence[Sealed]], RemoteHead]
 ) -> None:
     writer = remote()
@@ -192,7 +192,7 @@ def test_what_follows_anything_but_the_head_is_not_kept(
     assert append(writer, b"four")[0].seq == 4
 
 
-def test_an_empty_log_has_nothing_but_a_beginning(remote: Remotes) -> None:
+def test_an_empty_log_accepts_no_batch_after_a_later_position(remote: Remotes) -> None:
     writer = remote()
     writer.begin("node")
     with pytest.raises(HeadMoved):
@@ -200,7 +200,7 @@ def test_an_empty_log_has_nothing_but_a_beginning(remote: Remotes) -> None:
     assert log(writer) == []
 
 
-def test_a_batch_without_entries_is_compared_too(remote: Remotes) -> None:
+def test_a_batch_without_entries_is_also_compared_with_the_head(remote: Remotes) -> None:
     writer = remote()
     append(writer, b"secret", b"other")
     head = writer.begin("node")
@@ -213,7 +213,7 @@ def test_a_batch_without_entries_is_compared_too(remote: Remotes) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 8])
-def test_appenders_leave_no_gap_and_nothing_twice(remote: Remotes, count: int) -> None:
+def test_concurrent_appends_leave_no_gaps_and_no_duplicates(remote: Remotes, count: int) -> None:
     def work(name: str) -> list[bytes]:
         writer, kept = remote(), list[bytes]()
         while len(kept) < 30:
@@ -240,18 +240,20 @@ def test_appenders_leave_no_gap_and_nothing_twice(remote: Remotes, count: int) -
 # --- the turn
 
 
-def test_a_turn_that_appended_nothing_says_whether_its_answers_are_still_true(
+def test_leaving_a_turn_reports_whether_the_head_has_moved(
     remote: Remotes,
 ) -> None:
     ours, other = remote(), remote()
     head = ours.begin("ours")
     assert ours.leave(head)
     head = ours.begin("ours")
-    other.append(other.begin("other"), Appending([sealed(head.seq + 1)]))  # ours slept too long
+    other.append(
+        other.begin("other"), Appending([sealed(head.seq + 1)])
+    )  # ours was suspended too long
     assert not ours.leave(head)
 
 
-def test_nobody_starves(remote: Remotes) -> None:
+def test_no_node_starves(remote: Remotes) -> None:
     turns, together = 200, threading.Barrier(4)
 
     def work(name: str) -> None:
@@ -281,7 +283,7 @@ def test_nobody_starves(remote: Remotes) -> None:
 LONG_SLOT = ("interlock.stores.shared.redis.SLOT_MS", 60_000)
 
 
-def test_leaving_gives_the_turn_back(remote: Remotes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_releases_the_turn(remote: Remotes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*LONG_SLOT)
     writer, intruder = remote(), remote.intruder()
     writer.begin("node")
@@ -292,12 +294,12 @@ def test_leaving_gives_the_turn_back(remote: Remotes, monkeypatch: pytest.Monkey
     assert append(remote(), b"another")[0].seq == 1
 
 
-def test_appending_gives_the_turn_back(remote: Remotes) -> None:
+def test_appending_releases_the_turn(remote: Remotes) -> None:
     append(remote(), b"one")
     assert remote.intruder().is_turn_free()
 
 
-def test_who_sleeps_in_the_turn_loses_it(remote: Remotes) -> None:
+def test_a_node_that_is_suspended_in_its_turn_loses_it(remote: Remotes) -> None:
     sleeper, other = remote(), remote()
     head = sleeper.begin("sleeper")
     entries = append(other, b"other")
@@ -319,17 +321,17 @@ def test_a_node_that_leaves_late_does_not_end_the_turn_of_another(
     other.append(head, Appending([sealed(1, b"other")]))
 
 
-# --- trouble on the way
+# --- failures of the connection and the server
 
 
 def cut(remote: Remotes, proxy: TcpProxy, entry: Sealed, *, arrives: bool) -> None:
-    """Cut the connection at the instant after which the outcome is unknown."""
+    """Cut the connection at the point after which the outcome is unknown."""
     needle = b"COMMIT" if remote.kind == "postgres" else entry.mac.encode()
     proxy.cut_at(needle, arrives=arrives)
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["kept", "not kept"])
-def test_an_answer_that_is_lost_is_called_lost(remote: Remotes, arrives: bool) -> None:
+def test_a_lost_answer_raises_answer_lost(remote: Remotes, arrives: bool) -> None:
     with TcpProxy(remote.server.port) as proxy:
         writer = remote(port=proxy.port)
         append(writer, b"one")
@@ -340,12 +342,12 @@ def test_an_answer_that_is_lost_is_called_lost(remote: Remotes, arrives: bool) -
             writer.append(head, Appending([entry]))
         until(remote.intruder().is_turn_free)
         assert (entry in log(remote())) is arrives
-        seq = until(lambda: reached(writer.remote_head)) and append(writer, b"next")[0].seq
+        seq = until(lambda: is_reached(writer.remote_head)) and append(writer, b"next")[0].seq
         assert seq == (3 if arrives else 2)
 
 
-def test_a_connection_that_ended_in_the_turn_leaves_no_doubt(remote: Remotes) -> None:
-    """The turn ended with it, or was not bound to it: nothing was under way."""
+def test_a_connection_that_ended_in_the_turn_leaves_a_known_outcome(remote: Remotes) -> None:
+    """Either the turn ended with the connection, or it did not depend on it."""
     writer = remote()
     append(writer, b"one")
     head = writer.begin("node")
@@ -362,7 +364,7 @@ def test_a_connection_that_ended_in_the_turn_leaves_no_doubt(remote: Remotes) ->
 def verbs(remote: Remote) -> dict[str, Callable[[], Any]]:
     return {
         "begin": lambda: remote.begin("node"),
-        "glimpse": remote.remote_head,
+        "remote_head": remote.remote_head,
         "read": lambda: remote.read(0, 1),
         "wait": lambda: remote.wait(0, 0.01),
         "set_aside": lambda: remote.set_aside(sealed(1, key=FALSE_KEY)),
@@ -377,7 +379,7 @@ def verbs(remote: Remote) -> dict[str, Callable[[], Any]]:
     }
 
 
-def test_a_server_that_is_not_there_is_unavailable_and_named(remote: Remotes) -> None:
+def test_the_error_for_an_unreachable_server_names_the_server(remote: Remotes) -> None:
     secret = getattr(remote.server, "password", "no password")
     for verb in verbs(remote(port=NOWHERE)).values():
         with pytest.raises(EngineUnavailable) as refused:
@@ -388,7 +390,7 @@ def test_a_server_that_is_not_there_is_unavailable_and_named(remote: Remotes) ->
     remote(port=NOWHERE).leave()
 
 
-@pytest.mark.parametrize("verb", ["begin", "glimpse", "read", "wait", "put_chunk"])
+@pytest.mark.parametrize("verb", ["begin", "remote_head", "read", "wait", "put_chunk"])
 def test_a_server_that_does_not_answer_is_unavailable(remote: Remotes, verb: str) -> None:
     node = remote()
     append(node, b"one")
@@ -399,12 +401,12 @@ def test_a_server_that_does_not_answer_is_unavailable(remote: Remotes, verb: str
             verbs(node)[verb]()
     finally:
         remote.server.resume()
-    assert until(lambda: reached(node.remote_head))
+    assert until(lambda: is_reached(node.remote_head))
     assert append(node, b"two")[0].seq == 2
 
 
-def test_a_server_that_stops_answering_in_the_turn_keeps_what_it_may(remote: Remotes) -> None:
-    """Nothing at all, unless the answer is said to be lost."""
+def test_a_server_that_stops_answering_in_the_turn_stores_only_in_doubt(remote: Remotes) -> None:
+    """The server may store the entry only if `append` raises AnswerLost."""
     writer = remote()
     append(writer, b"one")
     head = writer.begin("node")
@@ -414,7 +416,7 @@ def test_a_server_that_stops_answering_in_the_turn_keeps_what_it_may(remote: Rem
             writer.append(head, Appending([sealed(2, b"two")]))
     finally:
         remote.server.resume()
-    until(lambda: reached(writer.remote_head))
+    until(lambda: is_reached(writer.remote_head))
     append(writer, b"next")
     bodies = [entry.body for entry in log(remote())]
     assert bodies in ([b"one", b"next"], [b"one", b"two", b"next"])
@@ -422,7 +424,7 @@ def test_a_server_that_stops_answering_in_the_turn_keeps_what_it_may(remote: Rem
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_server_that_comes_back_has_everything(own_remote: Remotes, end: str) -> None:
+def test_a_restarted_server_has_everything(own_remote: Remotes, end: str) -> None:
     writer, reader = own_remote(), own_remote()
     append(writer, b"one", None, erased=[])
     blob = upload(writer, "upload", b"some ", b"bytes")
@@ -434,15 +436,15 @@ def test_a_server_that_comes_back_has_everything(own_remote: Remotes, end: str) 
         writer.begin("node")
     own_remote.server.start()
     for node in (writer, reader, own_remote()):
-        assert until(lambda node=node: reached(node.remote_head))  # type: ignore[misc]
+        assert until(lambda node=node: is_reached(node.remote_head))  # type: ignore[misc]
         assert log(node) == kept
         assert node.upload_of(blob.sha256) == "upload"
         assert chunks(node, "upload") == [(0, b"some "), (1, b"bytes")]
     assert append(writer, b"four")[0].seq == 4
-    assert until(lambda: reached(lambda: reader.wait(3, 0.01)))
+    assert until(lambda: is_reached(lambda: reader.wait(3, 0.01)))
 
 
-def test_what_is_asked_after_the_end_fails(remote: Remotes) -> None:
+def test_calls_after_close_fail(remote: Remotes) -> None:
     node = remote()
     append(node, b"one")
     node.wait(0, 0.01)
@@ -455,7 +457,7 @@ def test_what_is_asked_after_the_end_fails(remote: Remotes) -> None:
     assert [entry.body for entry in log(remote())] == [b"one"]
 
 
-# --- what is none of ours
+# --- entries of intruders
 
 
 @pytest.mark.parametrize("place", [3, 4, 1_000_000], ids=["next", "one too far", "far ahead"])
@@ -478,7 +480,7 @@ def test_a_forged_entry_is_set_aside_and_the_log_goes_on(remote: Remotes, place:
 
 
 @pytest.mark.parametrize("length", [0, 2])
-def test_nonsense_is_read_and_set_aside(remote: Remotes, length: int) -> None:
+def test_a_malformed_entry_is_read_and_set_aside(remote: Remotes, length: int) -> None:
     writer = remote()
     kept = append(writer, *[b"body"] * length) if length else []
     writer.remote_head()
@@ -507,7 +509,7 @@ def test_nonsense_is_read_and_set_aside(remote: Remotes, length: int) -> None:
     ],
     ids=str,
 )
-def test_an_entry_with_anything_in_it_is_set_aside(remote: Remotes, change: dict[str, Any]) -> None:
+def test_an_entry_with_invalid_fields_is_set_aside(remote: Remotes, change: dict[str, Any]) -> None:
     writer = remote()
     kept = append(writer, b"one")
     remote.intruder().put(sealed(2, key=FALSE_KEY)._replace(**change))
@@ -529,7 +531,7 @@ def test_several_forged_entries_are_all_set_aside(remote: Remotes) -> None:
     assert append(writer, b"two")[0].seq == 2
 
 
-def test_an_entry_that_is_another_by_now_stays(remote: Remotes) -> None:
+def test_an_entry_that_was_replaced_meanwhile_is_not_set_aside(remote: Remotes) -> None:
     writer = remote()
     append(writer, b"one")
     forged = sealed(2, b"forged", key=FALSE_KEY)
@@ -551,7 +553,7 @@ def test_headers_are_entries_without_their_bodies(remote: Remotes) -> None:
     ]
 
 
-def test_what_was_removed_or_changed_is_put_back_in_its_place(remote: Remotes) -> None:
+def test_removed_and_changed_entries_are_restored_at_their_positions(remote: Remotes) -> None:
     writer, reader = remote(), remote()
     entries = append(writer, *[b"body %d" % number for number in range(6)])
     intruder = remote.intruder()
@@ -566,7 +568,7 @@ def test_what_was_removed_or_changed_is_put_back_in_its_place(remote: Remotes) -
     assert append(writer, b"goes on")[0].seq == 7
 
 
-def test_nothing_is_put_back_under_another_head(remote: Remotes) -> None:
+def test_nothing_is_restored_if_the_head_has_moved(remote: Remotes) -> None:
     writer = remote()
     entries = append(writer, b"one", b"two", b"three")
     remote.intruder().replace([entries[0], entries[2]])
@@ -576,7 +578,7 @@ def test_nothing_is_put_back_under_another_head(remote: Remotes) -> None:
     assert [entry.seq for entry in log(writer)] == [1, 3]
 
 
-def test_what_was_set_aside_can_be_discarded(remote: Remotes) -> None:
+def test_entries_that_were_set_aside_can_be_deleted(remote: Remotes) -> None:
     writer, intruder = remote(), remote.intruder()
     append(writer, b"one")
     intruder.put(sealed(2, key=FALSE_KEY))
@@ -586,8 +588,8 @@ def test_what_was_set_aside_can_be_discarded(remote: Remotes) -> None:
     assert len(log(writer)) == 1
 
 
-def test_who_only_has_the_password_cannot_seal(remote: Remotes) -> None:
-    """Not even by moving what was sealed: to another header, or with other blobs."""
+def test_a_holder_of_the_password_alone_cannot_seal_entries(remote: Remotes) -> None:
+    """Not even with the seal of a genuine entry, for another header or other blobs."""
     writer = remote()
     kept = append(writer, b"one")
     mac = kept[0].mac
@@ -603,7 +605,7 @@ def test_who_only_has_the_password_cannot_seal(remote: Remotes) -> None:
 # --- bodies and blobs
 
 
-def test_an_erased_body_is_gone_and_its_entry_stays(remote: Remotes) -> None:
+def test_an_erased_body_is_deleted_and_its_entry_stays(remote: Remotes) -> None:
     writer = remote()
     entries = append(writer, b"one", b"two", b"three")
     entries += append(writer, b"four", erased=[1, 3])
@@ -612,7 +614,7 @@ def test_an_erased_body_is_gone_and_its_entry_stays(remote: Remotes) -> None:
     assert all(is_genuine(KEY, entry) for entry in log(remote()))
 
 
-def test_chunks_are_kept_whatever_becomes_of_the_turn(remote: Remotes) -> None:
+def test_chunks_stay_stored_even_if_the_turn_fails(remote: Remotes) -> None:
     writer = remote()
     head = writer.begin("node")
     writer.put_chunk("upload", 1, EVERY_BYTE * 4096)
@@ -626,7 +628,7 @@ def test_chunks_are_kept_whatever_becomes_of_the_turn(remote: Remotes) -> None:
     assert chunks(remote(), "another") == []
 
 
-def test_a_blob_is_known_once_an_entry_keeps_it(remote: Remotes) -> None:
+def test_a_blob_exists_once_an_entry_uses_it(remote: Remotes) -> None:
     writer = remote()
     blob = upload(writer, "upload", b"some ", b"bytes")
     assert remote().upload_of(blob.sha256) is None
@@ -643,7 +645,7 @@ def test_the_bytes_of_a_blob_do_not_change(remote: Remotes) -> None:
     assert chunks(remote(), "upload") == [(0, b"some "), (1, b"bytes")]
 
 
-def test_of_two_uploads_of_the_same_bytes_the_first_stays(remote: Remotes) -> None:
+def test_the_first_of_two_uploads_of_the_same_bytes_stays(remote: Remotes) -> None:
     writer = remote()
     first, second = upload(writer, "first", b"bytes"), upload(writer, "second", b"bytes")
     append(writer, b"one", blobs=[first])
@@ -654,7 +656,7 @@ def test_of_two_uploads_of_the_same_bytes_the_first_stays(remote: Remotes) -> No
     assert chunks(writer, "first") == [(0, b"bytes")]
 
 
-def test_of_two_uploads_in_one_batch_one_stays(remote: Remotes) -> None:
+def test_the_first_of_two_uploads_in_one_batch_stays(remote: Remotes) -> None:
     writer = remote()
     blobs = [upload(writer, name, b"bytes") for name in ("first", "second")]
     append(writer, b"one", b"two", blobs=blobs)
@@ -662,7 +664,7 @@ def test_of_two_uploads_in_one_batch_one_stays(remote: Remotes) -> None:
     assert (chunks(writer, "first"), chunks(writer, "second")) == ([(0, b"bytes")], [])
 
 
-def test_a_dropped_blob_is_gone_with_its_bytes(remote: Remotes) -> None:
+def test_a_dropped_blob_is_deleted_with_its_bytes(remote: Remotes) -> None:
     writer = remote()
     gone, stays = upload(writer, "gone", b"secret"), upload(writer, "stays", b"other")
     append(writer, b"one", blobs=[gone, stays])
@@ -671,7 +673,7 @@ def test_a_dropped_blob_is_gone_with_its_bytes(remote: Remotes) -> None:
     assert (chunks(writer, "gone"), chunks(writer, "stays")) == ([], [(0, b"other")])
 
 
-def test_a_dropped_upload_is_gone(remote: Remotes) -> None:
+def test_a_dropped_upload_is_deleted(remote: Remotes) -> None:
     writer = remote()
     upload(writer, "gone", b"some", b"bytes")
     upload(writer, "stays", b"other")
@@ -681,7 +683,7 @@ def test_a_dropped_upload_is_gone(remote: Remotes) -> None:
     assert (chunks(remote(), "gone"), chunks(remote(), "stays")) == ([], [(0, b"other")])
 
 
-def test_stale_uploads_are_those_that_sort_before_and_became_nothing(remote: Remotes) -> None:
+def test_drop_stale_deletes_earlier_uploads_that_are_not_blobs(remote: Remotes) -> None:
     writer = remote()
     names = ["0-blob", "0-stale", "Z-stale", "a", "a-fresh"]
     blobs = [upload(writer, name, name.encode()) for name in names]
@@ -693,26 +695,26 @@ def test_stale_uploads_are_those_that_sort_before_and_became_nothing(remote: Rem
     assert left == ["0-blob", "a", "a-fresh"]
 
 
-# --- the others
+# --- the other nodes
 
 
-def test_nodes_hear_of_each_other(remote: Remotes) -> None:
+def test_each_node_gets_the_reports_of_all_nodes(remote: Remotes) -> None:
     one, other = remote(), remote()
     assert one.beat("one", EVERY_BYTE) == {"one": EVERY_BYTE}
     assert other.beat("other", b"") == {"one": EVERY_BYTE, "other": b""}
     assert one.beat("one", b"later") == {"one": b"later", "other": b""}
 
 
-def test_waiting_ends_at_once_where_there_is_more(remote: Remotes) -> None:
+def test_wait_returns_at_once_if_there_is_a_new_entry(remote: Remotes) -> None:
     append(remote(), b"one")
     remote().wait(0, LIMIT_S * 10)
 
 
-def test_waiting_ends_without_anything_to_wait_for(remote: Remotes) -> None:
+def test_wait_returns_after_its_time_without_a_new_entry(remote: Remotes) -> None:
     remote().wait(0, 0.01)
 
 
-def test_a_waiting_node_sees_what_another_appends(remote: Remotes) -> None:
+def test_a_waiting_node_notices_the_append_of_another(remote: Remotes) -> None:
     waiting = threading.Event()
 
     def wait() -> int:
@@ -723,15 +725,15 @@ def test_a_waiting_node_sees_what_another_appends(remote: Remotes) -> None:
             node.wait(0, LIMIT_S)
         return found
 
-    def tell() -> None:
+    def write() -> None:
         assert waiting.wait(LIMIT_S)
         append(remote(), b"one")
 
-    assert at_once([wait, tell])[0] == 1
+    assert at_once([wait, write])[0] == 1
 
 
-def test_a_node_waits_and_writes_at_once(remote: Remotes) -> None:
-    """The turn, looks and waiting do not hold each other up."""
+def test_a_node_can_wait_and_write_at_the_same_time(remote: Remotes) -> None:
+    """The turn, reads and waiting do not block each other."""
     node = remote()
     waiting = threading.Event()
 
@@ -752,7 +754,7 @@ def test_a_node_waits_and_writes_at_once(remote: Remotes) -> None:
 # --- settings
 
 
-def test_a_server_that_keeps_what_it_acknowledges_has_no_hazards(remote: Remotes) -> None:
+def test_a_server_that_loses_no_acknowledged_writes_has_no_hazards(remote: Remotes) -> None:
     assert remote().hazards() == []
 
 
@@ -767,7 +769,7 @@ def test_a_server_that_keeps_what_it_acknowledges_has_no_hazards(remote: Remotes
     ],
     ids=str,
 )
-def test_settings_that_lose_writes_are_named_in_redis(
+def test_hazards_name_the_redis_settings_that_may_lose_writes(
     tmp_path: Path, settings: dict[str, str], named: list[str]
 ) -> None:
     with ValkeyServer(tmp_path, settings) as server:
@@ -778,8 +780,8 @@ def test_settings_that_lose_writes_are_named_in_redis(
     assert all(name in hazard for name, hazard in zip(named, found, strict=True))
 
 
-def test_settings_that_lose_writes_are_named_in_postgres(tmp_path: Path) -> None:
-    """But for the one that each session of ours has right, whatever the default is."""
+def test_hazards_name_the_postgres_settings_that_may_lose_writes(tmp_path: Path) -> None:
+    """Except synchronous_commit, which each session of Interlock sets for itself."""
     settings = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
     with PostgresServer(tmp_path, settings) as server:
         remote = PostgresRemote(server.url, "team")

@@ -1,5 +1,5 @@
-"""Nodes whose engine is away, stopped, or whose answers are lost on the way, and nodes whose clocks
-do not agree: nobody is told anything that is not so, and nothing is done twice."""
+"""Nodes whose engine is down or stopped, nodes that lose the engine's answers, and nodes whose
+clocks disagree: every answer is true, and no request is executed twice."""
 
 import calendar
 import shutil
@@ -26,7 +26,7 @@ from world.workspace import OWNER, facts, join, send_text
 
 @pytest.fixture
 def own_team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
-    """On a server that the test may end."""
+    """Nodes on a server that the test may stop."""
     team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
@@ -45,14 +45,14 @@ def _inbox(served: RunningServer, token: str) -> list[Any]:
 
 
 def _is_refused(reply: Reply) -> bool:
-    """With the reason, and the promise that nothing was done."""
+    """Return whether the node refused the request because of its engine."""
     if reply.status == 200:
         return False
     assert (reply.status, reply.code) == (503, "ENGINE_UNAVAILABLE")
     return True
 
 
-def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
+def test_without_the_engine_writes_are_refused_and_reads_report_their_age(
     own_team: Team,
 ) -> None:
     server, place = own_team.remotes.server, own_team.place("ada")
@@ -67,7 +67,7 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
         assert until(lambda: _whoami(served, token).json.get("age_s")) >= 1
         assert served.metric("interlock_engine_up") == 0
         assert _is_refused(served.ask("GET", "/readyz"))
-        assert "cannot be used" in place.ok("status")["trouble"]
+        assert "Interlock cannot use" in place.ok("status")["trouble"]
         server.start()
         until(lambda: not _is_refused(served.send(token, "@otto", "after")))
         assert "age_s" not in _whoami(served, token).json
@@ -76,7 +76,7 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
         assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before", "after"]
 
 
-def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
+def test_reads_are_refused_when_a_token_may_have_been_revoked_meanwhile(
     own_team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = own_team.open("ada")
@@ -90,7 +90,7 @@ def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
 
 
 def _trouble(node: Node, who: Credentials) -> EngineUnavailable | None:
-    """Why nothing can be read there."""
+    """Return the error of a read, or None."""
     try:
         node.call(who, Whoami())
     except EngineUnavailable as trouble:
@@ -98,7 +98,7 @@ def _trouble(node: Node, who: Credentials) -> EngineUnavailable | None:
     return None
 
 
-def test_an_engine_that_is_stopped_refuses_writes_and_does_none_of_them_later(
+def test_writes_refused_by_a_stopped_engine_are_not_executed_later(
     own_team: Team,
 ) -> None:
     server = own_team.remotes.server
@@ -126,7 +126,7 @@ def _is_sent(node: Node, who: Credentials, text: str) -> bool:
     return True
 
 
-def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_back(
+def test_a_node_restarted_without_its_engine_works_when_the_engine_is_back(
     own_team: Team,
 ) -> None:
     server, place = own_team.remotes.server, own_team.place("ada")
@@ -135,7 +135,7 @@ def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_ba
     assert place.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_TOKEN=token)
     with RunningServer(place) as served:
         (warning,) = served.told["hazards"]
-        assert "cannot be used" in warning
+        assert "Interlock cannot use" in warning
         assert _is_refused(_whoami(served, token))
         assert _is_refused(served.send(token, "@otto", "no"))
         server.start()
@@ -143,7 +143,7 @@ def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_ba
         assert served.send(token, "@otto", "hello").status == 200
 
 
-def test_status_and_audit_answer_their_owner_while_nothing_else_is_read(own_team: Team) -> None:
+def test_status_and_audit_answer_the_owner_while_other_reads_are_refused(own_team: Team) -> None:
     place = own_team.place("ada")
     place.join("otto")
     own_team.remotes.server.kill()
@@ -153,12 +153,12 @@ def test_status_and_audit_answer_their_owner_while_nothing_else_is_read(own_team
     assert found["trouble"].endswith(".")
     assert "Nothing was done" not in found["trouble"]
     assert found["trouble"] in place.run("status").text
-    assert "cannot be used" in place.ok("audit", "verify")["trouble"]
+    assert "Interlock cannot use" in place.ok("audit", "verify")["trouble"]
     assert b"has not confirmed that this is all" in place.run("audit", "show").err
 
 
-def test_what_was_never_looked_for_is_found_without_the_engine_too(own_team: Team) -> None:
-    """The index is brought up to date by whoever searches, and nobody may write now."""
+def test_search_finds_unindexed_messages_without_the_engine(own_team: Team) -> None:
+    """A search updates the index, which it cannot write without the engine."""
     ada = own_team.open("ada")
     otto, vera = join(ada, "otto"), join(ada, "vera")
     send_text(ada, otto, "@otto", "an early word")
@@ -177,7 +177,7 @@ def _searched(node: Node, who: Credentials, query: str) -> list[str]:
     return [message["payload"]["text"] for message in found]
 
 
-def test_an_audit_says_how_old_what_it_read_is(
+def test_an_audit_reports_the_age_of_the_log_that_it_read(
     own_team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = own_team.open("ada")
@@ -187,7 +187,7 @@ def test_an_audit_says_how_old_what_it_read_is(
     for act in (VerifyLog(), ShowLog()):
         found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]
         assert found["age_s"] >= 1
-        assert "cannot be used" in found["trouble"]
+        assert "Interlock cannot use" in found["trouble"]
 
 
 def _with_age(node: Node, act: Any) -> Any:
@@ -195,8 +195,8 @@ def _with_age(node: Node, act: Any) -> Any:
     return answer if "age_s" in answer else None
 
 
-def test_an_engine_that_takes_no_word_of_a_node_is_followed_still(own_team: Team) -> None:
-    """As one that is full or read-only: what it has can be read."""
+def test_nodes_follow_an_engine_that_accepts_no_reports(own_team: Team) -> None:
+    """An engine that is full or read-only can still be read."""
     ada, bert = own_team.open("ada"), own_team.open("bert")
     otto = join(ada, "otto")
     intruder = own_team.remotes.intruder()
@@ -214,7 +214,7 @@ def test_an_engine_that_takes_no_word_of_a_node_is_followed_still(own_team: Team
     assert ada.engine.age_s() is not None
 
 
-def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
+def test_a_node_shows_its_own_current_position(team: Team) -> None:
     ada = team.open("ada")
     otto = join(ada, "otto")
     assert ada.shared is not None
@@ -224,7 +224,7 @@ def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
         assert (here["seq"], here["lag"]) == (ada.head(), 0)
 
 
-def test_metrics_say_when_each_node_was_heard(team: Team) -> None:
+def test_metrics_contain_the_last_report_time_of_each_node(team: Team) -> None:
     with RunningServer(team.place("ada")) as served:
         found = until(
             lambda: [
@@ -236,7 +236,7 @@ def test_metrics_say_when_each_node_was_heard(team: Team) -> None:
         assert len(found) == 1
 
 
-def test_a_new_node_does_not_start_while_the_engine_is_away(own_team: Team) -> None:
+def test_a_new_node_does_not_start_while_the_engine_is_down(own_team: Team) -> None:
     own_team.place("ada")
     own_team.remotes.server.kill()
     with pytest.raises(EngineUnavailable):
@@ -260,18 +260,18 @@ def test_a_node_whose_directory_was_deleted_joins_again(team: Team) -> None:
 
 # --- the answer is lost
 
-# What is said to each engine when the facts are to be kept, and not before.
-KEEPS = {"postgres": b"COMMIT", "redis": b"hello there"}
+# Bytes that a node sends to each engine only when the engine should store the facts.
+STORES = {"postgres": b"COMMIT", "redis": b"hello there"}
 
 
-def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
+def test_after_a_lost_answer_the_node_finds_and_acknowledges_the_stored_message(
     team: Team, remote: Remotes
 ) -> None:
     proxy = TcpProxy(remote.server.port)
     with proxy:
         ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        proxy.cut_at(KEEPS[remote.kind], arrives=True)
+        proxy.cut_at(STORES[remote.kind], arrives=True)
         send_text(ada, otto, "@otto", "hello there")
         assert proxy.was_cut
         level(ada, bert)
@@ -279,14 +279,14 @@ def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
         team.end(ada)
 
 
-def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
+def test_a_retry_with_the_same_key_after_an_unknown_outcome_sends_once(
     team: Team, remote: Remotes
 ) -> None:
     proxy = TcpProxy(remote.server.port)
     with proxy:
         ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        proxy.cut_at(KEEPS[remote.kind], arrives=False)
+        proxy.cut_at(STORES[remote.kind], arrives=False)
         with pytest.raises(EngineUnavailable) as caught:
             send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
@@ -297,15 +297,15 @@ def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_on
         team.end(ada)
 
 
-def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
+def test_a_node_that_cannot_read_the_engine_reports_an_unknown_outcome(
     team: Team, remote: Remotes
 ) -> None:
-    """The caller's retry with the same key gives the first outcome, on whichever node."""
+    """The caller's retry with the same key gets the first outcome, on every node."""
     proxy = OutageProxy(remote.server.port)
     with proxy:
         ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        proxy.cut_at(KEEPS[remote.kind], arrives=True)
+        proxy.cut_at(STORES[remote.kind], arrives=True)
         with pytest.raises(EngineUnavailable) as caught:
             send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
@@ -322,15 +322,13 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
         team.end(ada)
 
 
-def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
-    team: Team, remote: Remotes
-) -> None:
+def test_a_retry_over_http_after_an_unknown_outcome_sends_once(team: Team, remote: Remotes) -> None:
     proxy = OutageProxy(remote.server.port)
     with proxy:
         place = team.place("ada", port=proxy.port)
         token = place.join("otto")
         with RunningServer(place) as served:
-            proxy.cut_at(KEEPS[remote.kind], arrives=True)
+            proxy.cut_at(STORES[remote.kind], arrives=True)
             lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
             assert (lost.status, lost.json["outcome"]) == (503, "unknown")
             proxy.recover()
@@ -356,7 +354,7 @@ sys.exit(main())
 
 
 class Shifted(RunningServer):
-    """A server whose wall clock is so many seconds ahead."""
+    """A server whose wall clock is `shift_s` seconds ahead."""
 
     def __init__(self, place: Place, shift_s: int) -> None:
         super().__init__(place, constants={})
@@ -374,27 +372,27 @@ class Shifted(RunningServer):
         )
 
     def now(self) -> str:
-        """The time by which it decides."""
+        """Return the time by which the server decides."""
         return str(self.ask("GET", "/v1/status", token=self.owner).json["now"])
 
     def claims(self, token: str, seen: str) -> list[Any]:
-        """Who holds the item, as this node sees it when it is as far as that."""
-        said = {"Interlock-Seq": seen}
-        found = self.ask("POST", "/v1/claims/check", {"item": "B-1"}, token=token, headers=said)
+        """Return the claims on the item at this node, once it has the entry `seen`."""
+        headers = {"Interlock-Seq": seen}
+        found = self.ask("POST", "/v1/claims/check", {"item": "B-1"}, token=token, headers=headers)
         claims: list[Any] = found.json["claims"]
         return claims
 
 
 @pytest.fixture
 def hours_apart(team: Team) -> Iterator[tuple[Shifted, Shifted]]:
-    """Two nodes, of which one is an hour ahead and one an hour behind."""
+    """Two nodes: one clock is an hour ahead, the other an hour behind."""
     ada, bert = Shifted(team.place("ada"), 3600), Shifted(team.place("bert"), -3600)
     with ada, bert:
         yield ada, bert
 
 
 @pytest.mark.long
-def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
+def test_a_lease_ends_at_the_same_time_on_nodes_whose_clocks_are_hours_apart(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:
     ada, bert = hours_apart
@@ -420,7 +418,7 @@ def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
 
 
 @pytest.mark.long
-def test_presence_and_the_log_have_one_time_whatever_the_clocks_say(
+def test_presence_and_log_use_one_time_on_nodes_whose_clocks_are_hours_apart(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:
     ada, bert = hours_apart

@@ -1,4 +1,4 @@
-"""Nodes of several versions on one engine: what a later one says besides is no trouble here."""
+"""Nodes of several versions on one engine: an earlier one ignores the additions of a later one."""
 
 from typing import Any
 
@@ -12,29 +12,31 @@ SEEN = {"otto": (1, True, "idle", False)}
 USES = [("tok_1", "s-1", None, 1, 2)]
 
 
-def say(later: Node, **said: Any) -> None:
-    """Says this as a node of a later version, which says nothing else."""
+def report(later: Node, **about: Any) -> None:
+    """Write exactly this report, as a node of a later version."""
     assert later.shared is not None
     later.shared.end()
-    later.shared.engine.beat(said)
+    later.shared.engine.beat(about)
 
 
-def test_a_node_starts_beside_one_that_says_more(team: Team) -> None:
+def test_a_node_ignores_unknown_members_in_reports_of_later_versions(team: Team) -> None:
     later = team.open("later")
     otto = join(later, "otto")
     seen = {sender: [*members, {"more": 1}] for sender, members in SEEN.items()}
-    said = {"seen": seen, "uses": [[*use, "more"] for use in USES], "more": ["more"]}
-    say(later, **said)
+    about = {"seen": seen, "uses": [[*use, "more"] for use in USES], "more": ["more"]}
+    report(later, **about)
     node = team.open("earlier")
     assert node.call(otto, Whoami())["sender"] == "otto"
-    say(later, **said)  # what was said long ago is not heard
+    report(later, **about)  # a new report, because nodes ignore old ones
     assert node.shared is not None
     node.shared.hear(node)
     assert node.presence.elsewhere == {"otto": Seen(*SEEN["otto"])}
-    assert node.shared.uses() == {None: [Use(*use) for use in USES]}, "it is on this machine"
+    assert node.shared.uses() == {None: [Use(*use) for use in USES]}, (
+        "the later node is on this machine"
+    )
 
 
-NONSENSE: list[dict[str, Any]] = [
+MALFORMED: list[dict[str, Any]] = [
     {},
     {"seen": None, "uses": None},
     {"seen": 7, "uses": 7},
@@ -47,11 +49,11 @@ NONSENSE: list[dict[str, Any]] = [
 ]
 
 
-def test_what_makes_no_sense_here_was_not_said(team: Team) -> None:
+def test_malformed_reports_are_ignored(team: Team) -> None:
     later, node = team.open("later"), team.open("earlier")
     assert node.shared is not None
-    for said in NONSENSE:
-        say(later, **said)
+    for about in MALFORMED:
+        report(later, **about)
         node.shared.hear(node)
-        assert node.presence.elsewhere == {}, said
-        assert node.shared.uses() == {None: []}, said
+        assert node.presence.elsewhere == {}, about
+        assert node.shared.uses() == {None: []}, about

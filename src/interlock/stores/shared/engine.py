@@ -1,12 +1,12 @@
-"""The engine of several nodes: each has the whole log in its own file, and a server that all of
-them reach keeps the order.
+"""The engine of several nodes: each node has the whole log in its own file, and a server that all
+nodes share orders it.
 
-The algorithm is the embedded one. The turn levels the file with the server. The decided facts are
-written to the file's transaction; before it commits, the server keeps them if no other node was
-first. After a crash the next turn levels the two again.
+The algorithm is that of the embedded engine. A turn first brings the file level with the server.
+The node writes the decided facts in the file's transaction. Before that commits, the server stores
+the facts, unless another node appended first. After a crash, the next turn brings both level again.
 
-Both logs should be the same. If the engine lost its last entries, the node's file still has them.
-If a holder of the engine's password wrote into the engine, the file does not have those entries.
+Both logs should be equal. If the engine lost its last entries, the node's file still has them. If a
+holder of the engine's password wrote entries into the engine, the file does not have them.
 """
 
 import hmac
@@ -54,7 +54,7 @@ POLL_INTERVAL_S = 0.1
 
 
 class Heard(NamedTuple):
-    """The position of the furthest node, by its own report."""
+    """The highest position that any node has reported, and that node."""
 
     epoch: int = 0
     seq: int = 0
@@ -62,7 +62,7 @@ class Heard(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """The divergence of a node's log and the engine's: the last common entry, and both ends."""
+    """How a node's log and the engine's diverge: the last common entry, and the end of each."""
 
     common: int
     ours: int
@@ -75,7 +75,7 @@ class Divergence(NamedTuple):
 
 
 def steady_ms() -> int:
-    """Milliseconds on a clock that is never set, and that goes on while the machine sleeps."""
+    """Return the milliseconds of a clock that is never set, and runs while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
 
@@ -84,7 +84,7 @@ GiveUp = Callable[[apsw.Connection, Divergence], None]
 
 
 class SharedEngine(SqliteEngine):
-    """The `Engine` on a `LogFile` that follows a `Remote`. `heard` is the furthest report."""
+    """The `Engine` on a `LogFile` that follows a `Remote`. `heard` is the highest report."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class SharedEngine(SqliteEngine):
         self._workspace: str | None = None
         # The last known end of the engine's log.
         self.end = 0
-        # The engine's clock ahead of ours, whose pace is right and whose hour does not matter.
+        # The engine's clock minus our steady clock, which has the right pace but no date.
         self._ahead_ms: int | None = None
         self._confirmed: int | None = None
         self._known = False
@@ -128,9 +128,9 @@ class SharedEngine(SqliteEngine):
 
     @contextmanager
     def turn(self, *, wait: bool = True, give_up: GiveUp | None = None) -> Iterator[None]:
-        """Raises HeadMoved where another node was first: nothing was kept, and the caller may try
-        again. `give_up` is called with the entries that the engine does not have; they are then
-        cut off."""
+        """Raise HeadMoved if another node appended first. Nothing was stored, and the caller may
+        try again. `give_up` receives the divergence, before the node removes its entries that the
+        engine lacks."""
         kept = left = False
         try:
             with self.file.writing(wait=wait) as db:
@@ -150,8 +150,8 @@ class SharedEngine(SqliteEngine):
                     kept = left = self._publish(db, base)
                     if not kept:
                         left = True
-                        # Answers of this turn are true if the log still ends where it did. Else
-                        # this process slept, and they were true before.
+                        # The answers of this turn are current if the log still ends at `base`.
+                        # Otherwise this process was suspended, and other nodes have appended.
                         if not self.remote.leave(RemoteHead(base.seq, base.hash)):
                             raise HeadMoved
                 finally:
@@ -170,14 +170,14 @@ class SharedEngine(SqliteEngine):
             yield row
 
     def _stay(self) -> None:
-        """Renew the turn, in the middle of long work."""
+        """Renew the turn during long work."""
         if self._turning == threading.get_ident():
             self.remote.stay()
 
     @contextmanager
     def arriving(self) -> Iterator[bool]:
-        """Copy some of the entries that other nodes appended, without the turn; True while there
-        are more."""
+        """Copy some of the entries that other nodes appended, without the turn. Yield True while
+        there are more."""
         with self.file.writing() as db:
             looked = steady_ms()
             remote_head = self.noted(self.remote.remote_head())
@@ -191,8 +191,8 @@ class SharedEngine(SqliteEngine):
             yield more
 
     def _level(self, db: apsw.Connection, remote_head: RemoteHead, *, far: bool = False) -> None:
-        """Bring the file up to the engine's last entry. Raises FarBehind where that takes more than
-        one turn should, unless `far`, and LogForked where it is impossible."""
+        """Bring the file up to the engine's last entry. Raise FarBehind if one turn should not copy
+        so many entries, unless `far`. Raise LogForked if the logs diverge."""
         looked = steady_ms()
         self._check_key()
         for _ in range(ROUNDS + (remote_head.seq if far else 0)):
@@ -208,8 +208,8 @@ class SharedEngine(SqliteEngine):
         raise FarBehind if remote_head.seq > self.head(db).seq else HeadMoved
 
     def _is_level(self, db: apsw.Connection, remote_head: RemoteHead) -> bool:
-        """Whether the file has every entry of the engine. An engine that has less than another node
-        reported has lost entries, unless they were appended since we looked."""
+        """Return whether the file has every entry of the engine. Raise LogForked if the engine has
+        fewer entries than another node reported. Read its head again first: it may have grown."""
         head = self.head(db)
         if (remote_head.seq, remote_head.hash) != (head.seq, head.hash):
             return False
@@ -219,9 +219,9 @@ class SharedEngine(SqliteEngine):
             return False
         _, seq, node = self.heard
         raise LogForked(
-            f"The engine ends at #{head.seq}, and the node {node} has had #{seq}: the engine has "
-            "lost what came between. Nothing is written until that is settled: run interlock "
-            f"repair on {node}, which has it.",
+            f"The engine's log ends at #{head.seq}, but the node {node} has entries up to #{seq}. "
+            "The engine has lost the entries between. Nothing is written until they are restored. "
+            f"Run interlock repair on {node}, which has them.",
             engine_seq=head.seq,
             node_seq=seq,
         )
@@ -236,20 +236,20 @@ class SharedEngine(SqliteEngine):
     # --- taking over
 
     def _take_over(self, db: apsw.Connection) -> None:
-        """Write the entries that other nodes appended into the file. Entries without a valid seal
-        are set aside. Where neither explains the difference, the logs have diverged."""
+        """Write the entries that other nodes appended into the file, and set aside entries without
+        a valid seal. If neither explains the difference, the logs have diverged."""
         self.read_workspace(db)
         head = before = self.head(db)
         found = self.remote.read(head.seq, AT_ONCE)
         for place, entry in enumerate(found):
             fact = self.opened(entry)
             if fact is None:
-                # With genuine entries after it, it was not added but changed, and stays as it is.
+                # If genuine entries follow, this one was not added but changed. Leave it there.
                 if any(self.opened(other) for other in found[place + 1 :]):
                     raise LogForked(
-                        f"Entry {entry.seq} was changed in the engine after it was written. Nodes "
-                        "that have it go on, and no new one can join until it is put back: "
-                        "interlock repair --restore, on a node that has it.",
+                        f"Entry {entry.seq} was changed in the engine after a node wrote it. Nodes "
+                        "that have the original go on, but new nodes cannot join. Restore the "
+                        "entry on a node that has the original: interlock repair --restore",
                         engine_seq=entry.seq,
                     )
                 self.set_aside(entry)
@@ -271,7 +271,7 @@ class SharedEngine(SqliteEngine):
         db.execute("INSERT INTO log VALUES (?, ?)", (entry.seq, entry.header))
         salt, body = entry.salt, entry.body
         if salt is None or body is None or fact.body != commitment(salt, body):
-            return  # redacted since; a body that is missing otherwise is found by the audit
+            return  # redacted since; the audit finds a body that is missing for another reason
         db.execute("INSERT INTO bodies VALUES (?, ?, ?)", (entry.seq, salt, body))
         for sha256 in entry.keeps:
             if not db.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (sha256,)).fetchone():
@@ -292,23 +292,25 @@ class SharedEngine(SqliteEngine):
             self._stay()
 
     def _follow_suit(self, db: apsw.Connection) -> None:
-        """Settle a divergence. If the engine's log says that our entries were given up, keep them
-        in a file of their own and go on with the engine's log; else a person must decide."""
+        """Handle a divergence. If the engine's log says that our entries were given up, save them
+        in a separate file, and continue with the engine's log. Otherwise raise LogForked: a person
+        must decide."""
         loss = self.loss(db)
         if loss.ours == loss.common == loss.theirs:
-            return  # the foreign entries were set aside
+            return  # only foreign entries differed, and `loss` set them aside
         if not self.is_given_up(db, loss):
             if loss.is_tail:
                 self._confirmed = steady_ms()  # the engine has no entry that we lack
             raise self.forked(loss)
         lost = {"first": loss.common + 1, "last": loss.ours}
-        _LOG.warning("let go of entries that the log says were given up", extra=lost)
+        _LOG.warning("removed entries that were given up on another node", extra=lost)
         self.let_go_of(db, loss)
 
     # --- giving
 
     def _publish(self, db: apsw.Connection, base: Head) -> bool:
-        """Append the facts of this turn to the engine, which ends the turn. False without facts."""
+        """Append the facts of this turn to the engine, and end the turn. Without facts, return
+        False."""
         entries = self.sealed(db, base.seq, 1 << 30)
         if not entries:
             return False
@@ -326,7 +328,8 @@ class SharedEngine(SqliteEngine):
     def sealed(
         self, db: apsw.Connection, after: int, limit: int, most: int = 1 << 62
     ) -> list[Sealed]:
-        """Our entries after a position: at most `limit`, and about `most` bytes of bodies."""
+        """Return our entries after a position: at most `limit`, and about `most` bytes of
+        bodies."""
         keeps: dict[int, tuple[str, ...]] = {}
         for seq, sha256 in db.execute(
             "SELECT seq, sha256 FROM blob_uses WHERE seq > ? AND seq <= ? ORDER BY seq, sha256",
@@ -348,8 +351,8 @@ class SharedEngine(SqliteEngine):
         return entries
 
     def opened(self, entry: Sealed) -> Header | None:
-        """The fact of a genuine entry. None for a forged entry, for one at another position than
-        its own, and for one of another workspace with the same key."""
+        """Return the fact of a genuine entry. Return None for an entry that is forged, at the wrong
+        position, or of another workspace with the same key."""
         if not is_genuine(self._key, entry):
             return None
         fact = parse_header(entry.header)
@@ -380,7 +383,7 @@ class SharedEngine(SqliteEngine):
         return parse_header(row[0]).epoch if row else 0
 
     def at(self, db: apsw.Connection, seq: int) -> RemoteHead:
-        """The head that the engine would have, if its log ended there."""
+        """Return the head that the engine would have if its log ended at this position."""
         row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
         return (
             RemoteHead(seq, header_hash(row[0]), parse_header(row[0]).at) if row else RemoteHead()
@@ -389,14 +392,14 @@ class SharedEngine(SqliteEngine):
     # --- divergence
 
     def set_aside(self, entry: Sealed) -> None:
-        """Move a foreign entry out of the engine's log, unless the log is another workspace's by
-        now."""
+        """Move a foreign entry out of the engine's log. Raise Usage if the log now belongs to
+        another workspace."""
         is_known(self.remote, self._key)
         self.remote.set_aside(entry)
 
     def loss(self, db: apsw.Connection) -> Divergence:
-        """Compare this node's log with the engine's. Where the two share any entry, foreign entries
-        that follow it are set aside first."""
+        """Compare this node's log with the engine's. If they share an entry, first set aside the
+        foreign entries after the last shared one."""
         while True:
             loss = self._compared(db)
             if not loss.theirs > loss.common > 0:
@@ -408,7 +411,7 @@ class SharedEngine(SqliteEngine):
                 self.set_aside(entry)
 
     def _compared(self, db: apsw.Connection) -> Divergence:
-        """Search from the end back to the last entry that both have."""
+        """Compare the logs from the end back to the last entry that both have."""
         self.read_workspace(db)
         remote_head = self.noted(self.remote.remote_head())
         head = self.head(db)
@@ -423,8 +426,9 @@ class SharedEngine(SqliteEngine):
         return Divergence(0, head.seq, remote_head.seq)
 
     def unlike(self, db: apsw.Connection, last: int) -> list[int]:
-        """The positions up to `last` at which the engine lacks our entry: a holder of its password
-        removed or changed it. If both have the same last entry, no other node differs there."""
+        """Return the positions up to `last` where the engine lacks our entry, because a holder of
+        its password removed or changed it. If both logs have the same last entry, all other nodes
+        have our entry there."""
         self.read_workspace(db)
         found: list[int] = []
         for start in range(0, last, AT_ONCE):
@@ -442,8 +446,8 @@ class SharedEngine(SqliteEngine):
         return {int(str(seq)): header for seq, header in rows}
 
     def _headers(self, after: int, last: int) -> tuple[dict[int, bytes], set[int]]:
-        """The engine's genuine headers after a position, up to another, and the positions of
-        foreign entries."""
+        """Return the engine's genuine headers after a position, up to another one, and the
+        positions of foreign entries."""
         found: dict[int, bytes] = {}
         strange: set[int] = set()
         while after < last and (page := self.remote.headers(after, last - after)):
@@ -453,12 +457,12 @@ class SharedEngine(SqliteEngine):
                 else:
                     strange.add(entry.seq)
             if page[-1].seq == after:
-                break  # a foreign entry between this position and the next
+                break  # a foreign entry between two positions
             after = page[-1].seq
         return found, strange
 
     def rewrite_entries(self, db: apsw.Connection, positions: list[int]) -> None:
-        """Put our entries back into the engine at those positions. A call that failed may be
+        """Restore our entries in the engine at these positions. A call that failed may be
         repeated."""
         for start in range(0, len(positions), AT_ONCE):
             some = positions[start : start + AT_ONCE]
@@ -466,7 +470,7 @@ class SharedEngine(SqliteEngine):
             remote_head = self.remote.begin(self.node)
             try:
                 if self._compared(db).common < some[-1]:
-                    raise HeadMoved  # it lost its tail meanwhile
+                    raise HeadMoved  # the engine lost its tail meanwhile
                 self.remote.rewrite_entries(remote_head, entries)
             except BaseException as trouble:
                 self.remote.leave()
@@ -475,42 +479,46 @@ class SharedEngine(SqliteEngine):
                 raise
 
     def forked(self, loss: Divergence) -> Refusal:
-        """The refusal of a write while the logs diverge."""
+        """Return the refusal of writes while the logs diverge."""
         if loss.theirs <= loss.common and loss.ours <= loss.common:
-            return EngineUnavailable("The engine's log changed while it was read. Try again.")
+            return EngineUnavailable("The engine's log changed during the comparison. Try again.")
         first, last = loss.common + 1, loss.ours
         lost = f"#{first}" if first == last else f"#{first} to #{last}"
         if loss.is_tail:
             what = f"The engine has lost {lost}, which this node has"
-            todo = "interlock repair shows them; interlock repair --restore puts them back"
+            todo = "To list them: interlock repair. To restore them: interlock repair --restore"
         elif loss.ours <= loss.common:
-            what = f"The engine's log has a gap or a false turn after #{loss.common}"
-            todo = "interlock repair --restore puts back what is missing, on a node that has it"
+            what = f"The engine's log has a missing or wrong entry after #{loss.common}"
+            todo = "On a node that has the entry, run: interlock repair --restore"
         else:
             what = (
                 f"The log forks after #{loss.common}: this node has {lost}, and the engine has "
-                f"others up to #{loss.theirs}"
+                f"other entries up to #{loss.theirs}"
             )
-            todo = "interlock repair shows them; interlock repair --give-up begins a new epoch"
+            todo = (
+                "To list this node's entries: interlock repair. To give them up and start a new "
+                "epoch: interlock repair --give-up"
+            )
         return LogForked(
-            f"{what}. Nothing is written until that is settled. {todo}.",
+            f"{what}. Nothing is written until the log is repaired. {todo}",
             common_seq=loss.common,
             engine_seq=loss.theirs,
             node_seq=loss.ours,
         )
 
-    # --- putting back
+    # --- restoring
 
     def push_entries(self, db: apsw.Connection, after: int) -> None:
-        """Append our entries after a position to the engine's log, which ends there. Bodies that
-        were redacted since are erased there too. A call that failed may be repeated."""
+        """Append our entries after a position to the engine's log, which ends at that position.
+        Also delete the bodies there that were redacted since. A call that failed may be
+        repeated."""
         rows = db.execute(
             'SELECT header FROM log WHERE instr(header, \'"kind":"body_redacted"\') ORDER BY seq'
         )
         facts = (parse_header(header) for (header,) in rows if isinstance(header, bytes))
         targets = [fact.outcome["target"] for fact in facts if fact.kind == "body_redacted"]
         erased = [seq for seq in targets if seq <= after]
-        # The blobs that the engine keeps for erased bodies only.
+        # The blobs that the engine stores for deleted bodies only.
         found = [entry for seq in erased for entry in self.remote.read(seq - 1, 1)]
         dropped = self.without_blob(db, {sha256 for entry in found for sha256 in entry.keeps})
         while entries := self.sealed(db, after, AT_ONCE, READ_BYTES):
@@ -531,9 +539,9 @@ class SharedEngine(SqliteEngine):
             after, erased, dropped = entries[-1].seq, [], []
 
     def append_to(self, after: RemoteHead, batch: Appending) -> None:
-        """Append a batch to the engine's log. If the answer is lost, the entry at the position in
-        question shows whether the batch was kept. Raises HeadMoved where it was not, and an unknown
-        outcome while there is no entry."""
+        """Append a batch to the engine's log. If the answer is lost, the entry at the batch's first
+        position shows whether the engine stored the batch. Raise HeadMoved if that entry is another
+        one, and an unknown outcome if there is none."""
         try:
             self.remote.append(after, batch)
             return
@@ -552,10 +560,11 @@ class SharedEngine(SqliteEngine):
             break
         raise unknown_outcome()
 
-    # --- letting go
+    # --- giving up entries
 
     def let_go_of(self, db: apsw.Connection, loss: Divergence) -> None:
-        """Cut our log back to the entries that the engine shares, and keep a copy of the whole."""
+        """Truncate our log to the entries that the engine has too. First save a copy of all of
+        it."""
         aside = f"abandoned-{self.epoch(db, loss.ours)}-{loss.ours}.db"
         path = os.path.join(self.file.directory, aside)
         if not os.path.exists(path):
@@ -570,7 +579,7 @@ class SharedEngine(SqliteEngine):
         )
 
     def is_given_up(self, db: apsw.Connection, loss: Divergence) -> bool:
-        """Whether the engine's log says that the entries which only we have were given up."""
+        """Return whether the engine's log says that the entries only we have were given up."""
         first = self.at(db, loss.common + 1).hash
         after = loss.common
         while loss.ours > loss.common and (found := self.remote.read(after, AT_ONCE)):
@@ -581,7 +590,7 @@ class SharedEngine(SqliteEngine):
                 if follows and given_up.get("first") in (first, GENESIS):
                     return bool(given_up["seq"] >= loss.ours)
             if found[-1].seq == after:
-                break  # a foreign entry between this position and the next
+                break  # a foreign entry between two positions
             after = found[-1].seq
         return False
 
@@ -604,8 +613,8 @@ class SharedEngine(SqliteEngine):
         self.remote.drop_stale(before)
 
     def join(self, upload: str, sha256: str) -> int:
-        """Leaves an upload of bytes that are a blob already for `drop_stale`: the turn may have to
-        be repeated."""
+        """If the bytes are a blob already, leave the upload for `drop_stale`: a repeated turn needs
+        it again."""
         self._download(upload)
         return super().join(upload, sha256)
 
@@ -613,16 +622,16 @@ class SharedEngine(SqliteEngine):
 
     @cached_property
     def machine(self) -> str:
-        """An id that nodes on one machine share, and that says nothing else of the machine."""
+        """An id that nodes on one machine share, and that reveals nothing else about it."""
         return hmac.digest(self._key, b"machine " + host_id().encode(), "sha256").hex()[:16]
 
     def age_s(self) -> float | None:
-        """The seconds since the engine confirmed the head of the file; None if it never did."""
+        """Return the seconds since the engine confirmed the file's head; None if it never did."""
         return None if self._confirmed is None else (steady_ms() - self._confirmed) / 1000
 
     def beat(self, about: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Report this node's position to the others. Returns the last report of each node by its
-        name; a report with a bad signature is left out."""
+        """Report this node's position to the others. Return the last report of each node by its
+        name, without reports that have a bad signature."""
 
         def signature(name: str, text: bytes) -> bytes:
             return hmac.digest(self._key, b"node %s\n%s" % (name.encode(), text), "sha256")
@@ -646,20 +655,20 @@ class SharedEngine(SqliteEngine):
 
 
 def is_known(remote: Remote, key: bytes) -> bool:
-    """Whether the engine has a log of this workspace. Raises Usage for one that is sealed under
+    """Return whether the engine has a log of this workspace. Raise Usage if that log is sealed with
     another key."""
     first = remote.read(0, 1)
     if first and not is_genuine(key, first[0]):
         raise Usage(
-            "The engine has a workspace of that name, and it was sealed under another key. Take "
-            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
-            "and start this one with --key FILE."
+            "The engine has a workspace of this name, but it is sealed with another key. Copy "
+            "keys/checkpoint.key from the directory of one of its nodes over a secure channel, and "
+            "start this node with --key FILE."
         )
     return bool(first)
 
 
 def _broken_off() -> EngineUnavailable:
     return EngineUnavailable(
-        "The engine went away while it was given the log, or another node wrote there. Begin "
-        "again: what the engine has is not given twice."
+        "The connection to the engine failed while the log was copied, or another node wrote to "
+        "the engine. Run the command again. It copies only the entries that the engine lacks."
     )

@@ -1,7 +1,7 @@
-"""The engine of a workspace's directory: its own file, or a server at a URL.
+"""Find the engine of a workspace's directory: its own file, or a server at a URL.
 
-The record lies beside the file and not in it, because a URL may hold a password. The file has only
-the name of the log on the engine.
+The URL is recorded next to the log file and not in it, because it may contain a password. The log
+file has only the name of the log on the engine.
 """
 
 import json
@@ -31,8 +31,8 @@ class Located(NamedTuple):
     node: str
 
     def typed(self, *commands: str) -> str:
-        """A shell command that runs commands in the engine's own client program. The program asks
-        for the password, or finds it in its own configuration."""
+        """Return a shell command that runs commands in the engine's own client program. The program
+        asks for the password, or finds it in its own configuration."""
         parts = urlsplit(self.url)
         user, _, place = parts.netloc.rpartition("@")
         place = (f"{name}@" if (name := user.partition(":")[0]) else "") + place
@@ -55,9 +55,9 @@ class Located(NamedTuple):
 
 
 def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
-    """The engine of a directory: the given one, else the recorded one, else, where there is no
-    workspace yet, the one of the environment. A URL without a workspace's name gets `name_of_new`
-    or a random name. None for the file itself. Raises Usage."""
+    """Return the engine of a directory: the given one, else the recorded one, else, for a new
+    workspace, the one that the environment names. A URL without a workspace's name gets
+    `name_of_new` or a random name. Return None for the embedded file. Raise Usage."""
     if is_embedded(directory, given):
         return None
     recorded = _recorded(directory)
@@ -65,7 +65,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
         given = os.environ.get(NEW)
     if given is None or given == "sqlite":
         if given == "sqlite" and recorded is not None:
-            raise Usage(f"The log of this workspace is kept by {recorded.shown}.")
+            raise Usage(f"The log of this workspace is on {recorded.shown}. Leave out sqlite.")
         return recorded
     url, name = parsed(given)
     if recorded is None:
@@ -81,7 +81,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
 
 
 def record(directory: str, where: Located) -> None:
-    """Record where the log is kept, unless the record is the same."""
+    """Record which engine stores the log, unless the record is the same."""
     if is_recorded(directory, where):
         return
     path = os.path.join(directory, RECORD)
@@ -98,7 +98,7 @@ def is_recorded(directory: str, where: Located) -> bool:
 
 
 def reach(where: Located) -> Remote:
-    """The remote at a URL. Its driver is an optional install, and is imported here."""
+    """Return the remote at a URL. Its driver is an optional dependency, so import it only here."""
     extra = _EXTRAS[urlsplit(where.url).scheme]
     try:
         if extra == "redis":
@@ -112,14 +112,14 @@ def reach(where: Located) -> Remote:
         return PostgresRemote(where.url, where.workspace)
     except ImportError as trouble:
         raise EngineUnavailable(
-            f"That engine needs a package that is not installed ({trouble.name}). Install it with: "
+            f"This engine needs the package {trouble.name}, which is not installed. Install it: "
             f"pip install 'interlock[{extra}]'"
         ) from None
 
 
 def parsed(given: str) -> tuple[str, str | None]:
-    """An engine's URL without the option `workspace`, and that workspace's name, if given. Raises
-    Usage for any other URL."""
+    """Return an engine's URL without the option `workspace`, and the value of that option, if
+    given. Raise Usage for a URL that is not an engine's."""
     try:
         parts = urlsplit(given)
         kind = _EXTRAS.get(parts.scheme)
@@ -129,8 +129,8 @@ def parsed(given: str) -> tuple[str, str | None]:
         kind, usable = None, False
     if kind is None or not usable:
         raise Usage(
-            "An engine is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE, with "
-            "?workspace=NAME to join one that exists; without --engine the log is kept in the "
+            "An engine's URL is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE. Add "
+            "?workspace=NAME to join an existing workspace. Without --engine, the log is in the "
             "embedded file."
         )
     options = _options(parts)
@@ -138,29 +138,29 @@ def parsed(given: str) -> tuple[str, str | None]:
     if len(names) > 1 or (names and not _NAME.fullmatch(names[0])):
         raise Usage(
             "The name of a workspace on an engine has up to 64 lower-case letters, digits and "
-            "hyphens: ?workspace=team"
+            "hyphens. For example: ?workspace=team"
         )
     if kind == "redis":
-        # The driver takes any option as an argument of its own, and fails on an unknown one.
+        # The driver passes every option on as an argument, and fails on an unknown one.
         known = {"db", *(_TLS if parts.scheme in ("rediss", "valkeys") else ())}
         strange = sorted({name for name, _, _ in options} - known - {"workspace"})
         if strange:
             raise Usage(
-                f"An engine at {parts.scheme}:// has no option {strange[0][:80]!r}. There are "
-                f"{', '.join(sorted(known))} and workspace; the user and the password go before "
-                f"the host: {parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
+                f"A URL {parts.scheme}://… has no option {strange[0][:80]!r}. The options are "
+                f"{', '.join(sorted(known))} and workspace. Put user and password before the host: "
+                f"{parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
             )
         numbers = [value for name, value, _ in options if name == "db"]
         numbers += filter(None, [parts.path.removeprefix("/")])
         if not all(number.isascii() and number.isdigit() for number in numbers):
-            raise Usage(f"A database of Redis is a number: {parts.scheme}://HOST:PORT/0")
+            raise Usage(f"A Redis database is a number. For example: {parts.scheme}://HOST:PORT/0")
     rest = [text for name, _, text in options if name != "workspace"]
     return _url(parts, rest), names[0] if names else None
 
 
 def _options(parts: SplitResult) -> list[tuple[str, str, str]]:
-    """The options of a URL: name, value, and the text as written, whose escapes are the driver's
-    business."""
+    """Return the options of a URL: name, value, and the original text, whose escapes the driver
+    decodes."""
     found = []
     for option in parts.query.split("&"):
         if option:
@@ -174,7 +174,7 @@ def _public(parts: SplitResult) -> list[str]:
 
 
 def _url(parts: SplitResult, options: list[str]) -> str:
-    """The URL, with both slashes even where no host follows them."""
+    """Return the URL, with both slashes even if no host follows them."""
     query = "?" + "&".join(options) if options else ""
     return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
 
@@ -187,10 +187,10 @@ def _recorded(directory: str) -> Located | None:
         return None
     except PermissionError as trouble:
         raise EngineUnavailable(
-            f"The workspace {directory} cannot be used: {trouble.strerror}."
+            f"Interlock cannot use the workspace {directory}: {trouble.strerror}."
         ) from None
     except (OSError, ValueError, TypeError):
         raise LogDamaged(
-            f"{RECORD} in {directory} cannot be read. Say again where the log is kept: interlock "
-            "up --engine URL, after moving that file away."
+            f"{RECORD} in {directory} is damaged. It names the engine that has the log. Move the "
+            "file away, then name the engine again: interlock up --engine URL"
         ) from None

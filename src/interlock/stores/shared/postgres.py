@@ -1,8 +1,8 @@
-"""PostgreSQL: a row for each entry, and a row whose lock is the turn, which PostgreSQL grants in
+"""PostgreSQL: a row for each entry, and a row whose lock is the turn. PostgreSQL grants the lock in
 the order of the requests.
 
-The head is the log's last row. The primary key excludes two appends to one position, even of two
-nodes that both believe to hold the lock.
+The head is the log's last row. The primary key prevents two appends to one position, even if two
+nodes both believe that they hold the lock.
 """
 
 import hashlib
@@ -69,22 +69,22 @@ class PostgresRemote:
     # --- the turn
 
     def begin(self, node: str) -> RemoteHead:
-        """While the turn does not come, reading the head on another connection tells a busy server
-        from one that is gone."""
+        """While the lock is not granted, read the head on another connection: a busy server
+        answers, and a dead one does not."""
         with self._turns.use() as db:
             try:
                 with db.patient(ALIVE_AFTER_S, self.remote_head):
                     found = db.execute(self._begin)
             except LockNotAvailable:
                 raise EngineUnavailable(
-                    f"The turn did not come within {TURN_WITHIN_MS // 1000} s, and nothing was "
-                    "done. Other nodes are writing; try again."
+                    f"Other nodes held the log's write lock for {TURN_WITHIN_MS // 1000} s. "
+                    "Nothing was done. Try again."
                 ) from None
             found.nextset()
             if found.fetchone() is None:
                 raise EngineUnavailable(
-                    "The workspace's row in interlock_heads was removed. Nothing was done; try "
-                    "again, and it will be there."
+                    "The workspace's row in the table interlock_heads was deleted. Nothing was "
+                    "done. Try again: the next connection creates the row."
                 )
             found.nextset()
             return _head(found.fetchone())
@@ -94,7 +94,7 @@ class PostgresRemote:
             if not self._write_entries(db, after, batch.entries):
                 return False
             if batch.blobs:
-                # Of two uploads of the same bytes the first stays.
+                # If two uploads have the same bytes, the first stays.
                 uploads = [blob.upload for blob in batch.blobs]
                 digests = [blob.sha256 for blob in batch.blobs]
                 sizes = [blob.size for blob in batch.blobs]
@@ -116,9 +116,9 @@ class PostgresRemote:
         self._commit(write)
 
     def _commit(self, write: Callable[[PostgresConnection], bool]) -> None:
-        """Write in the turn's transaction and commit it. `write` returns False where the head has
-        moved. An error before COMMIT is sent means that nothing was kept; after that, the outcome
-        is unknown."""
+        """Write in the turn's transaction and commit it. `write` returns False if the head has
+        moved. After an error before COMMIT is sent, nothing is stored. After a later error, the
+        outcome is unknown."""
         db = self._turns.held()
         if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
             raise HeadMoved
@@ -138,7 +138,7 @@ class PostgresRemote:
             raise AnswerLost(str(trouble).partition("\n")[0]) from None
         if not kept:
             raise HeadMoved
-        # In the transaction, NOTIFY would block every other workspace until this one is on disk.
+        # Inside the transaction, NOTIFY would block all other workspaces until it is on disk.
         try:
             db.execute(f"NOTIFY {self._channel}")
         except psycopg.Error:
@@ -147,7 +147,7 @@ class PostgresRemote:
     def _write_entries(
         self, db: PostgresConnection, after: RemoteHead, entries: Sequence[Sealed]
     ) -> bool:
-        """Write entries into the turn's transaction; False where the head has moved."""
+        """Write entries in the turn's transaction. Return False if the head has moved."""
         with_body = [
             entry for entry in entries if entry.salt is not None and entry.body is not None
         ]
@@ -174,8 +174,8 @@ class PostgresRemote:
                 db.execute("SELECT 1")
 
     def leave(self, after: RemoteHead | None = None) -> bool:
-        """While this transaction held the lock, no other node appended. After a transaction that
-        the server ended, the answer is False."""
+        """While this transaction held the lock, no other node appended. Return False if the server
+        has ended the transaction."""
         db = self._turns.held()
         if db is None:
             return False
@@ -213,7 +213,7 @@ class PostgresRemote:
             return [_sealed(*row) for row in found]
 
     def wait(self, after: int, seconds: float) -> None:
-        """A notification is a hint; the head decides."""
+        """A notification is a hint: read the head after it."""
         deadline = time.monotonic() + seconds
         while True:
             with self._hints.use() as db:
@@ -299,15 +299,15 @@ class PostgresRemote:
 
 
 _HAZARDS = {
-    "fsync": "fsync is off: a crash of the machine may lose what was acknowledged, or all of it. "
+    "fsync": "fsync is off: a crash of the machine may lose acknowledged writes or the whole log. "
     "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf()",
-    "full_page_writes": "full_page_writes is off: a crash of the machine may leave pages that are "
-    "half written. ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()",
-    "synchronous_commit": "synchronous_commit is off, in our sessions too: a crash may lose the "
+    "full_page_writes": "full_page_writes is off: a crash of the machine may leave half-written "
+    "pages. ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()",
+    "synchronous_commit": "synchronous_commit is off, even for Interlock: a crash may lose the "
     "last acknowledged writes. ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf()",
 }
 _ASYNCHRONOUS = (
-    "it has replicas, and synchronous_standby_names is empty: a failover to one may lose the last "
+    "the server has replicas, and synchronous_standby_names is empty: a failover may lose the last "
     "acknowledged writes. ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT "
     "pg_reload_conf(), or after a failover: interlock repair"
 )
@@ -320,14 +320,14 @@ def _head(row: tuple[Any, ...] | None) -> RemoteHead:
 
 
 def _sealed(seq: int, hash: Any, header: Any, keeps: Any, mac: Any, salt: Any, body: Any) -> Sealed:
-    """An entry of a row. A holder of the password may have written values of any type."""
+    """Convert a row to an entry. A holder of the password may have written values of any type."""
     digests = tuple(_text(keeps).split("\n")) if keeps else ()
     known = header if isinstance(header, bytes) else b""
     return Sealed(seq, _text(hash), known, digests, _text(mac), salt, body)
 
 
 def _text(value: Any) -> str:
-    """A text value, which a database without an encoding returns as bytes."""
+    """Return a text value. A database without an encoding returns texts as bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""

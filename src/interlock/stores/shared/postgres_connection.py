@@ -1,5 +1,5 @@
-"""Connections to PostgreSQL: made on first use, with a limit on the wait for an answer, and made
-again after an error."""
+"""Connections to PostgreSQL: opened on first use, with a timeout for each answer, and opened again
+after an error."""
 
 import os
 import select
@@ -22,9 +22,9 @@ ASLEEP_MS = 2000
 STATEMENT_MS = 10_000
 TURN_FOR_MS = 60_000
 
-# Settings of each session, independent of the server's defaults. A node that sleeps in its turn
-# loses the turn and its connection, even in the middle of a message, where the server is not idle
-# (transaction_timeout, since version 17). Acknowledged writes are on disk.
+# Settings of each session, independent of the server's defaults. A node that is suspended in its
+# turn loses the turn and its connection. Since version 17, transaction_timeout ensures this even in
+# the middle of a message, when the session is not idle. Acknowledged writes are on disk.
 _SESSION = f"""
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = {ASLEEP_MS};
@@ -35,7 +35,7 @@ SELECT set_config(name, '{TURN_FOR_MS}', false) FROM pg_settings
 SELECT set_config(name, 'on', false) FROM pg_settings
   WHERE name = 'synchronous_commit' AND setting <> 'remote_apply';
 """
-# Defaults for the URL. Of several servers behind an address, use the one that takes writes: another
+# Defaults for the URL. If an address has several servers, use the one that accepts writes: another
 # one may not have the last entries yet.
 _PARAMETERS = {
     "application_name": "interlock",
@@ -50,8 +50,8 @@ T = TypeVar("T")
 
 
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
-    """Calls `when_silent` each time that the server was silent for `silence_s`; it raises, or the
-    wait goes on. Without it, silence is an error."""
+    """Calls `when_silent` each time the server was silent for `silence_s`. The wait goes on unless
+    `when_silent` raises. Without `when_silent`, silence is an error."""
 
     silence_s = SILENCE_S
     when_silent: Callable[[], object] | None = None
@@ -86,13 +86,13 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
             self.silence_s, self.when_silent = SILENCE_S, None
 
     def has_spoken(self, within_s: float = 0.0) -> bool:
-        """Whether the server has sent data without a request."""
+        """Return whether the server has sent data without a request."""
         poll = select.poll()
         poll.register(self.fileno(), select.POLLIN)
         return bool(poll.poll(within_s * 1000))
 
     def is_over(self) -> bool:
-        """Whether the server has ended the connection, without a request to it."""
+        """Return whether the server has closed the connection, without a request to the server."""
         try:
             while self.has_spoken():
                 self.pgconn.consume_input()
@@ -110,7 +110,7 @@ class PostgresServer:
         except psycopg.Error:
             raise _not_a_url() from None
         hosts, ports = given.get("host", "localhost"), given.get("port", "5432")
-        if not ports.replace(",", "").isdigit():  # it may well be half of a password
+        if not ports.replace(",", "").isdigit():  # it may be a part of the password: do not show it
             raise _not_a_url()
         self._parameters = _PARAMETERS | given
         self.place = f"{hosts}:{ports}"
@@ -119,18 +119,18 @@ class PostgresServer:
         return PostgresConnection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
 
     def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
-        """A refusal with the first line of PostgreSQL's error."""
+        """Return a refusal with the first line of PostgreSQL's error."""
         reason = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
         return EngineUnavailable(
-            f"PostgreSQL at {self.place} cannot be used: {reason}. {NOTHING_DONE}; see the server "
-            "and the engine's URL, and try again."
+            f"Interlock cannot use PostgreSQL at {self.place}: {reason}. {NOTHING_DONE}. Check the "
+            "server and the engine's URL, and try again."
         )
 
 
 def _not_a_url() -> Usage:
     return Usage(
-        "That is not a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, where "
-        "special characters are written as %HH."
+        "The engine's URL is not a PostgreSQL URL. Its form is "
+        "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as %HH."
     )
 
 
@@ -148,7 +148,7 @@ class Line:
 
     @contextmanager
     def use(self) -> Iterator[PostgresConnection]:
-        """The connection. After an error it is dropped, and the next use makes another."""
+        """Yield the connection. After an error, close it. The next use opens another one."""
         with self._lock:
             try:
                 if self._closed:
@@ -169,7 +169,7 @@ class Line:
                 raise
 
     def held(self) -> PostgresConnection | None:
-        """The connection of the last use; None where the server has ended it."""
+        """Return the connection of the last use; None if the server has closed it."""
         if self._connection is not None and self._connection.is_over():
             self.drop()
         return self._connection
@@ -184,7 +184,7 @@ class Line:
         return self._closed
 
     def hang_up(self) -> None:
-        """Close the connection under a thread that waits for the server."""
+        """Close the connection even while another thread waits on it for the server."""
         self._closed = True
         connection = self._connection
         if connection is not None:

@@ -1,14 +1,14 @@
 """The statements for PostgreSQL, each with its purpose."""
 
-# map: interlock_log     position -> hash, header, digests of blobs by lines, seal
+# map: interlock_log     position -> hash, header, digests of blobs (one a line), seal
 #      interlock_bodies  position -> salt and body; deleted by redaction
 #      interlock_heads   one row per workspace, whose lock is the turn
-#      interlock_blobs   digest -> which upload holds the bytes
+#      interlock_blobs   digest -> the upload that has the bytes
 #      interlock_chunks  an upload's bytes; names of uploads sort as bytes do
 #      interlock_aside   entries of the log without a valid seal
 #      interlock_nodes   the reports of nodes; a crash may empty it
 
-# Create the tables. Nodes that start at the same time wait for each other here.
+# Create the tables. The advisory lock makes nodes that start at the same time wait for each other.
 TABLES = """
 DO $$ BEGIN
 IF to_regclass('interlock_nodes') IS NULL THEN
@@ -38,7 +38,7 @@ FROM (VALUES (1)) AS always LEFT JOIN LATERAL (
     SELECT seq, hash FROM interlock_log WHERE workspace = {workspace} AND seq > 0
     ORDER BY seq DESC LIMIT 1) AS last ON true
 """
-# Begin the turn. One message has three statements: the last one reads the log after the lock.
+# Begin the turn: three statements in one message. The last one reads the log after the lock.
 BEGIN = (
     """
 BEGIN;
@@ -66,17 +66,17 @@ WITH last AS (
 )
 SELECT good FROM head
 """
-# Make uploads blobs. Of two uploads of the same bytes the first stays.
+# Make uploads blobs. If two uploads have the same bytes, the first stays.
 KEEP_BLOBS = """
 INSERT INTO interlock_blobs(workspace, sha256, upload, size)
 SELECT %s, new.* FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS new ON CONFLICT DO NOTHING
 """
-# Delete the chunks of uploads that are no blobs.
+# Delete the chunks of uploads that are not blobs.
 DROP_UPLOADS = """
 DELETE FROM interlock_chunks WHERE workspace = %s AND upload = ANY(%s) AND upload NOT IN (
     SELECT upload FROM interlock_blobs WHERE workspace = %s)
 """
-# Delete the chunks of old uploads that became no blobs.
+# Delete the chunks of old uploads that never became blobs.
 DROP_STALE = """
 DELETE FROM interlock_chunks WHERE workspace = %s AND upload < %s AND upload NOT IN (
     SELECT upload FROM interlock_blobs WHERE workspace = %s)
@@ -98,7 +98,7 @@ SELECT workspace, seq, hash, header, keeps, mac FROM found
 # Erase redacted bodies.
 ERASE = "DELETE FROM interlock_bodies WHERE workspace = %s AND seq = ANY(%s)"
 
-# Read entries with their bodies. The last one is the one that passes the limit of bytes.
+# Read entries with their bodies, up to and including the one that exceeds the limit of bytes.
 READ = """
 SELECT seq, hash, header, keeps, mac, salt, body FROM (
     SELECT log.*, salt, body, sum(coalesce(octet_length(body), 0)) OVER (
@@ -128,7 +128,7 @@ INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac, salt, body
 SELECT workspace, seq, hash, header, keeps, mac, salt, body
 FROM found LEFT JOIN said USING (workspace, seq)
 """
-# Move entries before position 1 aside, which no node reads.
+# Move entries before position 1 aside. No node reads them.
 SET_STRAYS_ASIDE = """
 WITH found AS (
     DELETE FROM interlock_log WHERE workspace = %s AND (seq < 1 OR seq IS NULL) RETURNING *
@@ -167,7 +167,7 @@ NODES = "SELECT node, about FROM interlock_nodes WHERE workspace = %s"
 FORGET_NODES = """
 DELETE FROM interlock_nodes WHERE workspace = %s AND seen < clock_timestamp() - %s::interval
 """
-# Read the settings by which PostgreSQL may lose acknowledged writes.
+# Read the settings with which PostgreSQL may lose acknowledged writes.
 SETTINGS = """
 SELECT name, setting FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names')

@@ -1,9 +1,9 @@
-"""Redis 7 or Valkey: one stream per workspace with ids `seq-0`, never times.
+"""Redis 7 or Valkey: one stream per workspace, whose ids are `seq-0` and never times.
 
-All keys of a workspace have one hash tag, so that a cluster keeps them in one slot. The turn is
-soft: a key that expires, and a queue behind it. A stopped holder loses it, and safety rests on the
-comparison in the append's script. A node that has been alone for a while therefore begins without
-writing the key, which would have to reach the disk.
+All keys of a workspace have one hash tag, so that a cluster stores them in one slot. The turn is
+soft: a key that expires, and a queue for it. A suspended holder loses the turn. Safety depends only
+on the append script, which compares the head. So a node that has been alone for a while begins
+without writing the key, because that write would have to reach the disk.
 """
 
 import re
@@ -40,15 +40,15 @@ from interlock.stores.shared.remote import (
 CONNECT_S = 1.0
 ANSWER_S = 2.0
 TURN_WITHIN_S = 5.0
-# A node that saw no other node's entries for this time is alone.
+# A node that noticed no other node for this time counts as alone.
 ALONE_AFTER_S = 1.0
 FORGOTTEN_AFTER_MS = 3_600_000
 OLDEST = 7
-# An entry with a foreign id gets this and its id as its hash, so that it is never genuine.
+# The hash of an entry with a foreign id is this prefix and the id: such an entry is never genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
-# Settings by which the server may lose acknowledged writes: the safe value, the value of a server
-# that does not report the setting, and the loss.
+# Settings with which the server may lose acknowledged writes: the safe value, the value to assume
+# if the server does not report the setting, and the loss.
 _HAZARDS = (
     ("appendonly", "yes", None, "a restart loses everything since the last snapshot"),
     ("appendfsync", "always", None, "a crash may lose the last second of acknowledged writes"),
@@ -56,14 +56,14 @@ _HAZARDS = (
         "no-appendfsync-on-rewrite",
         "no",
         "no",
-        "a crash while its file is rewritten may lose acknowledged writes",
+        "a crash during a rewrite of its file may lose acknowledged writes",
     ),
-    ("maxmemory-policy", "noeviction", None, "a full memory may evict the log"),
+    ("maxmemory-policy", "noeviction", None, "a server with full memory may evict the log"),
 )
 
 
 class RedisRemote:
-    """A workspace's `Remote` in Redis or Valkey, alone or as a cluster."""
+    """A workspace's `Remote` on one Redis or Valkey server, or on a cluster."""
 
     name = "redis"
 
@@ -78,8 +78,7 @@ class RedisRemote:
 
     @cached_property
     def _client(self) -> "redis.Redis":
-        """Connects on first use. The driver must not retry: an append that is sent twice would be
-        two."""
+        """Connect on first use. The driver must not retry: it would send an append twice."""
         if self._closed:
             raise EngineUnavailable(f"The connection to the engine at {self._place} is closed.")
         given: dict[str, Any] = {
@@ -93,12 +92,12 @@ class RedisRemote:
             client = redis.Redis.from_url(self._url, retry_on_error=[], **given)
         except ValueError as trouble:
             raise EngineUnavailable(
-                f"The engine's URL cannot be used: {_first_line(trouble)}."
+                f"The engine's URL is not valid: {_first_line(trouble)}."
             ) from None
         about = client.info()
         if int(str(about["redis_version"]).partition(".")[0]) < OLDEST:
             raise EngineUnavailable(
-                f"The server at {self._place} is Redis {about['redis_version']}; Interlock needs "
+                f"The server at {self._place} is Redis {about['redis_version']}. Interlock needs "
                 f"Redis {OLDEST} or later, or Valkey."
             )
         if about.get("cluster_enabled"):
@@ -132,11 +131,13 @@ class RedisRemote:
         except (RedisError, RedisClusterException, OSError) as trouble:
             is_there = isinstance(trouble, ResponseError | AuthenticationError)
             todo = (
-                "see the server and the engine's URL" if is_there else "try again when it is back"
+                "Check the server and the engine's URL."
+                if is_there
+                else "Try again when the server is back."
             )
             raise EngineUnavailable(
-                f"The engine at {self._place} cannot be used: {_first_line(trouble)}. "
-                f"{NOTHING_DONE}; {todo}."
+                f"Interlock cannot use the engine at {self._place}: {_first_line(trouble)}. "
+                f"{NOTHING_DONE}. {todo}"
             ) from None
 
     # --- the turn
@@ -157,11 +158,11 @@ class RedisRemote:
                     return _head(found[0], found[1], now)
                 if heard > deadline:
                     raise EngineUnavailable(
-                        f"The turn did not come within {TURN_WITHIN_S:.0f} s, and nothing was "
-                        "done. Other nodes are writing; try again."
+                        f"Other nodes held the log's write lock for {TURN_WITHIN_S:.0f} s. Nothing "
+                        "was done. Try again."
                     )
-                # Wait for the bell, which says where the log ends. It does not say the time,
-                # because anyone with the password can ring it.
+                # Wait for the bell, which carries the end of the log. It carries no time, because
+                # every holder of the password can ring it.
                 bell, patience_s = self._key(f"bell:{node}"), max(found[0], 10) / 1000
                 if rung := cast(list[bytes], self._client.blpop([bell], patience_s)):
                     id, _, hash = rung[1].partition(b" ")
@@ -194,7 +195,7 @@ class RedisRemote:
             try:
                 kept = self._execute(script, keys, *words)
             except (ResponseError, AuthenticationError):
-                raise  # the server says that it was not kept
+                raise  # the server reports that it stored nothing
             except (RedisError, RedisClusterException, OSError) as trouble:
                 raise AnswerLost(_first_line(trouble)) from None
         if not kept:
@@ -282,7 +283,7 @@ class RedisRemote:
             there: dict[str, Any] = {}
             client: Any = self._client
             is_cluster = isinstance(self._client, RedisCluster)
-            if is_cluster:  # ask the server that has this workspace
+            if is_cluster:  # use the server that has this workspace
                 there["target_nodes"] = client.get_node_from_key(self._key("log"))
             try:
                 settings = cast(
@@ -292,19 +293,20 @@ class RedisRemote:
             except ResponseError:
                 return [
                     f"{self._place} does not show its settings. Make sure that appendonly is yes, "
-                    "appendfsync always, and maxmemory-policy noeviction: else it may lose what "
-                    "it acknowledged."
+                    "appendfsync always, and maxmemory-policy noeviction. Otherwise it may lose "
+                    "acknowledged writes."
                 ]
             about = self._client.info("replication", **there)
         found = [
-            f"{name} is {value}: {loss}. CONFIG SET {name} {wanted}, and in its configuration file."
+            f"{name} is {value}: {loss}. CONFIG SET {name} {wanted}, also in its configuration "
+            "file."
             for name, wanted, unreported, loss in _HAZARDS
             if (value := settings.get(name, unreported)) != wanted
         ]
         if about.get("connected_slaves"):
             found.append(
-                "it has replicas, which follow it behind its back: a failover to one may lose the "
-                "last acknowledged writes. After a failover, interlock repair puts them back."
+                "the server has replicas, which copy it asynchronously: a failover may lose the "
+                "last acknowledged writes. After a failover, restore them: interlock repair"
             )
         return found
 
@@ -328,17 +330,17 @@ def _sealed(id: bytes, words: list[bytes], packed: bytes | None) -> Sealed:
     seq, _, part = id.partition(b"-")
     hash = _text(fields, b"hash") if part == b"0" else _STRANGE + id.decode()
     if part == b"0" and hash.startswith(_STRANGE):
-        hash = ""  # it would name another entry
+        hash = ""  # it would point to another entry
     salt, body = (packed[1 : 1 + packed[0]], packed[1 + packed[0] :]) if packed else (None, None)
     keeps = tuple(filter(None, _text(fields, b"keeps").split("\n")))
     header = fields.get(b"header", b"")
-    mac = fields.get(b"mac", b"").decode("latin-1")  # any bytes: `set_aside` finds them again
+    mac = fields.get(b"mac", b"").decode("latin-1")  # any bytes: `set_aside` compares them
     return Sealed(int(seq), hash, header, keeps, mac, salt, body)
 
 
 def _words(entry: Sealed) -> tuple[Any, ...]:
-    """An entry as the scripts take it. Salt and body are one value, whose first byte is the length
-    of the salt."""
+    """Return an entry as arguments of the scripts. Salt and body are one value, whose first byte is
+    the length of the salt."""
     body = b""
     if entry.salt is not None and entry.body is not None:
         body = bytes([len(entry.salt)]) + entry.salt + entry.body

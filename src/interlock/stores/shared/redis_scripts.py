@@ -21,8 +21,8 @@ local function last(log)
   end
   return found[1], ''
 end
--- A stream takes no id below one that it once had. If such an id was added and removed, copy the
--- entries into a new stream, and replace the old one when the copy is whole.
+-- A stream rejects every id that is not above its highest id so far. If a high id was added and
+-- removed, copy the entries into a new stream, and replace the old one when the copy is complete.
 local function renewed(log)
   local new, from = log .. ':new', '-'
   redis.call('DEL', new)
@@ -35,7 +35,7 @@ local function renewed(log)
   until #found == 0
   if from == '-' then redis.call('DEL', log) else redis.call('RENAME', new, log) end
 end
--- The message of an error, or nil.
+-- Return the message of an error, or nil.
 local function trouble(answer)
   return type(answer) == 'table' and answer.err
 end
@@ -123,7 +123,7 @@ redis.call('ZREM', uploads, upload)
 if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. upload) end
 """
 
-# End the turn, and say whether the log still ends at a position.
+# End the turn, and return whether the log still ends at a position.
 LEAVE = """
 local log, turn, queue, bell = unpack(KEYS)
 redis.call('LREM', queue, 0, ARGV[1])
@@ -135,8 +135,9 @@ local id, hash = last(log)
 return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
 """
 
-# Append a batch if the head has not moved, and end the turn. An error does not roll a script back.
-# So the steps before the entries delete nothing, and the steps after them must not fail.
+# Append a batch if the head has not moved, and end the turn. Redis does not roll a script back
+# after an error. So the steps before the entries delete nothing, and the steps after them must not
+# fail.
 APPEND = """
 local log, turn, queue, bell, bodies, blobs, uploads, chunks, kept = unpack(KEYS)
 local at = 0
@@ -190,8 +191,9 @@ end_turn(log, turn, queue, bell, me, slot)
 return good and 1 or 0
 """
 
-# Put entries back at their positions, and move other entries there aside. A stream takes no entry
-# in between, so a new stream is made, which replaces the old one when it is whole.
+# Restore entries at their positions, and set other entries there aside. A stream accepts no entry
+# in its middle. So the script makes a new stream, and replaces the old one when the new one is
+# complete.
 REWRITE = """
 local log, turn, queue, bell, bodies, aside = unpack(KEYS)
 local me, slot, after, hash = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -258,7 +260,7 @@ redis.call('DEL', KEYS[1])
 return count
 """
 
-# Read entries with their bodies. The last one is the one that passes the limit of bytes.
+# Read entries with their bodies, up to and including the one that exceeds the limit of bytes.
 READ = """
 local found, left = {}, tonumber(ARGV[3])
 for at, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
