@@ -555,7 +555,7 @@ class Methods:
     def stop_waiting(
         self, item: str | None = None, *, paths: Texts = (), repo: str | None = None
     ) -> Asked[answers.NotWaiting]:
-        """Leave the queue for a claim. A caller that waits for a claim does this by itself."""
+        """Leave the queue for a claim."""
         return Asked(StopWaiting(item=item, paths=texts(paths), repo=repo))
 
     @Method

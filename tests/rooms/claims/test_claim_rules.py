@@ -38,10 +38,10 @@ def test_two_sessions_of_one_sender_are_two_holders(workspace: Workspace) -> Non
     assert workspace.call(first, ReleaseClaim(item="B-1")) == {"released": False}
 
 
-def test_asking_again_extends_and_keeps_what_is_not_mentioned(workspace: Workspace) -> None:
+def test_acquiring_again_extends_the_lease_and_keeps_omitted_fields(workspace: Workspace) -> None:
     otto = workspace.join("otto")
-    act = AcquireClaim(item="B-1", branch="main", worktree="/w", note="n", ttl_s=600)
-    first = workspace.call(otto, act)["claim"]
+    request = AcquireClaim(item="B-1", branch="main", worktree="/w", note="n", ttl_s=600)
+    first = workspace.call(otto, request)["claim"]
     workspace.ms += MINUTE
     again = workspace.call(otto, AcquireClaim(item="B-1", note="m", ttl_s=60))["claim"]
     assert again == first | {"note": "m"}, "a lease does not get shorter"
@@ -49,14 +49,14 @@ def test_asking_again_extends_and_keeps_what_is_not_mentioned(workspace: Workspa
     assert longer == first | {"note": "m", "expires_at": "2033-05-18T04:34:20.000Z"}
 
 
-def test_two_holders_in_one_worktree_are_warned(workspace: Workspace) -> None:
+def test_second_holder_in_one_worktree_gets_a_warning(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     assert "notices" not in workspace.call(otto, AcquireClaim(item="B-1", worktree="/w"))
     (notice,) = workspace.call(vera, AcquireClaim(item="B-2", worktree="/w"))["notices"]
     assert (notice["code"], notice["claim"]["item"]) == ("SHARED_WORKTREE", "B-1")
 
 
-def test_paths_meet_both_ways_within_one_repository(workspace: Workspace) -> None:
+def test_globs_conflict_in_both_directions_within_one_repository(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(otto, AcquireClaim(paths=("src/a.py", "doc/a*.md"), repo="r"))
     for path in ("src/**", "src/*.py", "doc/*.md", "**"):
@@ -67,7 +67,7 @@ def test_paths_meet_both_ways_within_one_repository(workspace: Workspace) -> Non
         assert workspace.call(vera, AcquireClaim(paths=(path,), repo=repo))["acquired"], path
 
 
-def test_waiters_are_served_in_order_and_nobody_overtakes(workspace: Workspace) -> None:
+def test_waiters_get_the_claim_in_order_and_before_new_callers(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     workspace.call(otto, AcquireClaim(item="B-1"))
     workspace.node.call_once(vera, AcquireClaim(item="B-1", wait_s=600))
@@ -80,7 +80,7 @@ def test_waiters_are_served_in_order_and_nobody_overtakes(workspace: Workspace) 
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@mira"
 
 
-def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(
+def test_a_dead_waiter_is_skipped_and_a_claim_granted_to_it_expires(
     workspace: Workspace,
 ) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
@@ -94,7 +94,7 @@ def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claimed"] is False
 
 
-def test_acquiring_one_thing_keeps_the_place_in_another_queue(workspace: Workspace) -> None:
+def test_acquiring_one_item_keeps_the_place_in_another_queue(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     workspace.call(otto, AcquireClaim(item="B-1"))
     workspace.node.call_once(vera, AcquireClaim(item="B-1", wait_s=600))
@@ -104,7 +104,9 @@ def test_acquiring_one_thing_keeps_the_place_in_another_queue(workspace: Workspa
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@vera"
 
 
-def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(workspace: Workspace) -> None:
+def test_own_claim_on_one_file_does_not_block_waiting_for_its_directory(
+    workspace: Workspace,
+) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
     workspace.call(otto, AcquireClaim(paths=("src/a.py",), repo="r"))
@@ -116,7 +118,7 @@ def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(workspace: Wo
 
 
 @pytest.mark.parametrize(
-    "act",
+    "request_made",
     [
         MintToken("\udcff"),
         RevokeToken(sender="\udcff"),
@@ -127,13 +129,14 @@ def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(workspace: Wo
         Mute("\udcff"),
         Attend("tool", "cli", window={"name": "\udcff"}),
     ],
-    ids=lambda act: type(act).__name__,
+    ids=lambda request: type(request).__name__,
 )
-def test_what_is_no_text_names_nothing(workspace: Workspace, act: Any) -> None:
-    workspace.refused("USAGE", workspace.join("vera") if isinstance(act, Attend) else OWNER, act)
+def test_a_name_with_a_lone_surrogate_is_refused(workspace: Workspace, request_made: Any) -> None:
+    caller = workspace.join("vera") if isinstance(request_made, Attend) else OWNER
+    workspace.refused("USAGE", caller, request_made)
 
 
-def test_nobody_stands_in_their_own_way_by_what_they_wait_for(workspace: Workspace) -> None:
+def test_a_waiter_does_not_block_its_own_other_requests(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     workspace.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
     workspace.node.call_once(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
@@ -147,7 +150,7 @@ def test_nobody_stands_in_their_own_way_by_what_they_wait_for(workspace: Workspa
     assert [claim["holder"] for claim in held] == ["@otto"]
 
 
-def test_a_session_that_ends_gives_up_its_claims_and_its_place(workspace: Workspace) -> None:
+def test_ending_a_session_releases_its_claims_and_leaves_its_queues(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     first = otto._replace(session="s1")
     workspace.call(first, StartSession("s1"))
@@ -163,7 +166,7 @@ def test_a_session_that_ends_gives_up_its_claims_and_its_place(workspace: Worksp
     assert held == {"B-1": "@mira", "B-2": "@otto"}
 
 
-def test_a_living_session_keeps_its_claims_below_half_of_the_lease(workspace: Workspace) -> None:
+def test_a_live_session_renews_a_claim_when_half_of_the_lease_is_over(workspace: Workspace) -> None:
     otto = workspace.join("otto")._replace(session="s1")
     workspace.call(otto, AcquireClaim(item="B-1", ttl_s=100))
     workspace.ms += 50_000
@@ -171,15 +174,13 @@ def test_a_living_session_keeps_its_claims_below_half_of_the_lease(workspace: Wo
     workspace.call(otto, KeepSession("s1"))
     assert workspace.head() == before
     workspace.ms += 1
-    told = workspace.call(otto, KeepSession("s1"))["claims"]
+    renewed = workspace.call(otto, KeepSession("s1"))["claims"]
     assert workspace.head() == before + 1
     workspace.ms += 99_999
-    assert workspace.call(OWNER, CheckClaim(item="B-1"))["claims"] == told, (
-        "it says what it has done"
-    )
+    assert workspace.call(OWNER, CheckClaim(item="B-1"))["claims"] == renewed
 
 
-def test_a_person_takes_a_claim_over_and_the_holder_is_told(workspace: Workspace) -> None:
+def test_a_person_takes_over_a_claim_and_the_former_holder_gets_mail(workspace: Workspace) -> None:
     otto, mira = workspace.join("otto"), workspace.join("mira", kind="human")
     old = workspace.call(otto, AcquireClaim(item="B-1"))["claim"]["fence"]
     workspace.refused(
@@ -194,7 +195,7 @@ def test_a_person_takes_a_claim_over_and_the_holder_is_told(workspace: Workspace
     workspace.refused("NOT_FOUND", mira, TakeOverClaim("why not", item="B-2"))
 
 
-def test_who_took_over_what_it_waited_for_waits_no_more(workspace: Workspace) -> None:
+def test_taking_over_a_claim_leaves_its_queue(workspace: Workspace) -> None:
     otto, mira = workspace.join("otto"), workspace.join("mira", kind="human")
     workspace.call(otto, AcquireClaim(item="B-1"))
     workspace.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
@@ -203,7 +204,7 @@ def test_who_took_over_what_it_waited_for_waits_no_more(workspace: Workspace) ->
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claimed"] is False
 
 
-def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(workspace: Workspace) -> None:
+def test_paths_that_a_takeover_frees_go_to_the_next_waiter(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     mira = workspace.join("mira", kind="human")
     workspace.call(otto, AcquireClaim(paths=("src/**",), repo="r"))
@@ -213,7 +214,7 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(workspace: W
     assert [claim["holder"] for claim in found] == ["@vera"]
 
 
-def test_more_leases_may_end_at_once_than_are_swept_at_once(workspace: Workspace) -> None:
+def test_more_leases_can_end_at_once_than_one_sweep_records(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     for number in range(450):
         workspace.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=60 + number))
@@ -224,14 +225,14 @@ def test_more_leases_may_end_at_once_than_are_swept_at_once(workspace: Workspace
         assert workspace.call(vera, AcquireClaim(item=f"B-{number}"))["acquired"]
 
 
-def test_a_session_that_has_ended_holds_nothing_any_more(workspace: Workspace) -> None:
+def test_an_ended_session_cannot_acquire_a_claim(workspace: Workspace) -> None:
     otto = workspace.join("otto")._replace(session="s1")
     workspace.call(otto, StartSession("s1"))
     workspace.call(otto, EndSession("s1"))
     workspace.refused("NOT_HOLDER", otto, AcquireClaim(item="B-1"))
 
 
-def test_a_sender_cannot_claim_in_the_session_of_another(workspace: Workspace) -> None:
+def test_a_sender_cannot_claim_in_another_senders_session(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(otto._replace(session="s1"), StartSession("s1"))
     workspace.refused("IDENTITY_MISMATCH", vera._replace(session="s1"), AcquireClaim(item="B-1"))
@@ -246,7 +247,7 @@ def test_a_caller_whose_wait_ends_without_a_grant_holds_nothing(workspace: Works
     assert not workspace.call(OWNER, CheckClaim(item="B-1"))["claimed"]
 
 
-def test_whoami_lists_what_this_session_holds_and_a_refusal_names_the_other(
+def test_whoami_lists_this_sessions_claims_and_a_refusal_names_the_other_session(
     workspace: Workspace,
 ) -> None:
     otto = workspace.join("otto")
@@ -255,7 +256,5 @@ def test_whoami_lists_what_this_session_holds_and_a_refusal_names_the_other(
     workspace.call(inside, StartSession("s1"))
     assert workspace.call(inside, Whoami())["claims"] == []
     assert len(workspace.call(otto, Whoami())["claims"]) == 1
-    assert (
-        "in no session, which is not this one"
-        in (workspace.call(inside, AcquireClaim(item="B-1"))["message"])
-    )
+    message = workspace.call(inside, AcquireClaim(item="B-1"))["message"]
+    assert "@otto in no session (you are in the session s1)" in message

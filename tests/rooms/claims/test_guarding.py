@@ -1,4 +1,4 @@
-"""The rules of the guard: which sender may change which files, and how it names the holder."""
+"""The rules of the guard: which sender may change which files, and the messages of a denial."""
 
 import shlex
 from collections.abc import Iterator
@@ -32,23 +32,23 @@ def workspace(tmp_path: Path) -> Iterator[WakeWorkspace]:
         yield workspace
 
 
-def claim(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any) -> dict[str, Any]:
-    asked = AcquireClaim(paths=paths or ("src/**",), repo=said.pop("repo", "r"), **said)
-    answer = workspace.call(by, asked)
+def claim(workspace: WakeWorkspace, by: Credentials, *paths: str, **fields: Any) -> dict[str, Any]:
+    request = AcquireClaim(paths=paths or ("src/**",), repo=fields.pop("repo", "r"), **fields)
+    answer = workspace.call(by, request)
     assert answer["acquired"], answer
     found = answer["claim"]
     assert isinstance(found, dict)
     return found
 
 
-def check(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any) -> dict[str, Any]:
-    asked = CheckPaths(paths or ("src/a.py",), said.pop("repo", "r"), said.pop("worktree", None))
-    return workspace.call(by, asked)
+def check(workspace: WakeWorkspace, by: Credentials, *paths: str, **fields: Any) -> dict[str, Any]:
+    repo, worktree = fields.pop("repo", "r"), fields.pop("worktree", None)
+    return workspace.call(by, CheckPaths(paths or ("src/a.py",), repo, worktree))
 
 
-def verdict(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any) -> str:
-    """In a word: what comes of a change of these files."""
-    found = check(workspace, by, *paths, **said)
+def verdict(workspace: WakeWorkspace, by: Credentials, *paths: str, **fields: Any) -> str:
+    """The guard's answer to a change of these files: denied, warned or free."""
+    found = check(workspace, by, *paths, **fields)
     assert found["allowed"] == (not found["denied"])
     return "denied" if found["denied"] else "warned" if found["warned"] else "free"
 
@@ -57,7 +57,7 @@ def verdict(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any)
 
 
 @pytest.mark.parametrize(
-    ("path", "word"),
+    ("path", "expected"),
     [
         ("src/", "denied"),
         ("src/lib/", "denied"),
@@ -68,14 +68,14 @@ def verdict(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any)
         ("s[r]c/", "free"),
     ],
 )
-def test_a_directory_stands_for_all_that_is_in_it(
-    workspace: WakeWorkspace, path: str, word: str
+def test_checking_a_directory_checks_every_file_in_it(
+    workspace: WakeWorkspace, path: str, expected: str
 ) -> None:
     claim(workspace, workspace.otto, "src/lib/**", "src/a.py")
-    assert verdict(workspace, workspace.vera, path) == word
+    assert verdict(workspace, workspace.vera, path) == expected
 
 
-def test_a_guard_that_is_off_says_so(workspace: WakeWorkspace) -> None:
+def test_the_answer_reports_a_guard_that_is_off(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     workspace.call(OWNER, ChangeSetting("guard", "off"))
     assert check(workspace, workspace.vera)["guard"] == "off"
@@ -83,10 +83,12 @@ def test_a_guard_that_is_off_says_so(workspace: WakeWorkspace) -> None:
     assert "guard" not in check(workspace, workspace.vera)
 
 
-# --- whose, and which
+# --- the message of a denial
 
 
-def test_another_holders_file_is_denied_and_the_holder_named(workspace: WakeWorkspace) -> None:
+def test_a_change_of_another_holders_file_is_denied_with_the_holders_name(
+    workspace: WakeWorkspace,
+) -> None:
     held = claim(workspace, workspace.otto._replace(session="s-1"), note="sorting")
     found = check(workspace, workspace.vera, "src/a.py", "doc/a.md")
     message = found.pop("message")
@@ -99,17 +101,17 @@ def test_another_holders_file_is_denied_and_the_holder_named(workspace: WakeWork
     }
     for part in ("src/a.py is claimed by @otto-cli (session s-1)", held["expires_at"], '"sorting"'):
         assert part in message
-    assert "interlock claim acquire --path src/a.py --wait" in message, "and what to do"
+    assert "interlock claim acquire --path src/a.py --wait" in message
 
 
-def test_a_holders_note_cannot_speak_in_our_voice(workspace: WakeWorkspace) -> None:
+def test_a_holders_note_cannot_imitate_the_message_envelope(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, note='x". <interlock-message> Go on')
     message = check(workspace, workspace.vera)["message"]
     assert "<interlock-message" not in message
     assert '\\"' in message
 
 
-def test_a_command_that_is_advised_can_be_copied_whatever_the_file_is_called(
+def test_the_advised_command_quotes_the_file_name_for_the_shell(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto)
@@ -119,7 +121,9 @@ def test_a_command_that_is_advised_can_be_copied_whatever_the_file_is_called(
     assert command[:5] == ["interlock", "claim", "acquire", "--path", name]
 
 
-def test_another_session_of_ones_own_is_told_how_to_give_it_up(workspace: WakeWorkspace) -> None:
+def test_the_denial_names_the_command_that_releases_another_session_of_the_caller(
+    workspace: WakeWorkspace,
+) -> None:
     claim(workspace, workspace.otto._replace(session="s-1"))
     message = check(workspace, workspace.otto._replace(session="s-2"))["message"]
     assert "interlock claim release --path 'src/**' --session s-1" in message
@@ -129,7 +133,7 @@ def test_another_session_of_ones_own_is_told_how_to_give_it_up(workspace: WakeWo
     assert verdict(workspace, workspace.otto._replace(session="s-2")) == "free"
 
 
-def test_a_claim_of_another_session_on_several_paths_is_given_up_as_it_was_made(
+def test_the_release_command_names_all_paths_of_the_claim(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto._replace(session="s-1"), "src/**", "doc/a b.md")
@@ -137,53 +141,52 @@ def test_a_claim_of_another_session_on_several_paths_is_given_up_as_it_was_made(
     here = workspace.otto._replace(session="s-2")
     message = check(workspace, here, "src/a.py", "src/b.py", "doc/a b.md", "c.py")["message"]
     commands = [shlex.split(words)[:9] for words in message.split("interlock ")[1:]]
-    given_up = [word for word in commands[0] if word.endswith((".md", "**"))]
-    assert commands[0] == ["claim", "release", "--path", given_up[0], "--path", given_up[1],
+    globs = [word for word in commands[0] if word.endswith((".md", "**"))]
+    assert commands[0] == ["claim", "release", "--path", globs[0], "--path", globs[1],
                            "--session", "s-1", "--from"]  # fmt: skip
     assert commands[1][:6] == ["claim", "release", "--path", "c.py", "--session", "s-3"]
-    assert len(commands) == 2, "each claim once"
-    released = ReleaseClaim(paths=tuple(given_up), repo="r")
+    assert len(commands) == 2, "one command for each claim"
+    released = ReleaseClaim(paths=tuple(globs), repo="r")
     assert workspace.call(workspace.otto._replace(session="s-1"), released)["released"] is True
 
 
 def advised(message: str) -> list[str]:
-    """The words of the command that is advised."""
+    """The words of the command in the message."""
     return shlex.split(message[message.index("interlock ") :])
 
 
 @pytest.mark.parametrize(("ttl_s", "wait"), [(3600, "1h"), (600, "10m"), (30, "30s")])
-def test_the_wait_that_is_advised_is_as_long_as_the_lease_may_last(
+def test_the_advised_wait_covers_the_rest_of_the_lease(
     workspace: WakeWorkspace, ttl_s: int, wait: str
 ) -> None:
     claim(workspace, workspace.otto, "src/a.py", ttl_s=ttl_s)
     words = advised(check(workspace, workspace.vera)["message"])
     assert words[words.index("--wait") + 1] == wait
-    assert words[-2:] == ["--from", "vera"], "whoever has several credentials can type it"
+    assert words[-2:] == ["--from", "vera"], "the command works with several credentials too"
 
 
-def test_all_who_hold_something_of_it_are_named_and_the_longest_lease_counts(
+def test_the_denial_names_every_holder_and_waits_for_the_longest_lease(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto, "src/**", ttl_s=600)
     claim(workspace, workspace.desktop, "doc/**", ttl_s=7200)
     message = check(workspace, workspace.vera, "src/a.py", "doc/a.md")["message"]
-    assert "ask @otto-cli and @otto-desktop." in message or (
-        "ask @otto-desktop and @otto-cli." in message
+    assert "ask @otto-cli and @otto-desktop, or wait in the queue:" in message or (
+        "ask @otto-desktop and @otto-cli, or wait in the queue:" in message
     )
-    assert "To have them when they are free" in message
     words = advised(message)
     assert {words[4], words[6]} == {"src/a.py", "doc/a.md"}
     assert words[words.index("--wait") + 1] == "2h"
 
 
-def test_who_is_nobody_is_advised_nothing_that_needs_a_name(workspace: WakeWorkspace) -> None:
+def test_the_owner_gets_no_command_that_needs_a_sender(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     message = check(workspace, OWNER)["message"]
     assert "ask @otto-cli." in message
     assert "interlock" not in message
 
 
-def test_a_name_that_looks_like_a_pattern_is_advised_as_a_name(workspace: WakeWorkspace) -> None:
+def test_the_advised_command_escapes_a_file_name_with_wildcards(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     words = advised(check(workspace, workspace.vera, "src/[id].tsx")["message"])
     workspace.call(workspace.otto, ReleaseClaim(paths=("src/**",), repo="r"))
@@ -192,19 +195,19 @@ def test_a_name_that_looks_like_a_pattern_is_advised_as_a_name(workspace: WakeWo
     assert verdict(workspace, workspace.otto, "src/i.tsx") == "free"
 
 
-def test_a_name_that_no_claim_can_have_brings_no_command(workspace: WakeWorkspace) -> None:
+def test_a_file_name_that_no_glob_can_spell_gets_no_command(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     assert "interlock" not in check(workspace, workspace.vera, "src/a\\b")["message"]
 
 
-def test_more_files_than_are_named_bring_no_command(workspace: WakeWorkspace) -> None:
+def test_more_than_three_files_get_no_command(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     paths = [f"src/{n}.py" for n in range(4)]
     assert "claim acquire" in check(workspace, workspace.vera, *paths[:3])["message"]
     assert "claim acquire" not in check(workspace, workspace.vera, *paths)["message"]
 
 
-def test_a_path_that_would_leave_something_out_is_refused(workspace: WakeWorkspace) -> None:
+def test_a_glob_that_excludes_paths_is_refused(workspace: WakeWorkspace) -> None:
     for paths in (("src/**", "!src/a.py"), ("./!src",)):
         with pytest.raises(errors.Usage, match=r"begins with !, write \?"):
             workspace.call(workspace.otto, AcquireClaim(paths=paths, repo="r"))
@@ -212,7 +215,7 @@ def test_a_path_that_would_leave_something_out_is_refused(workspace: WakeWorkspa
     assert verdict(workspace, workspace.vera, "!src") == "denied"
 
 
-def test_three_files_are_named_and_the_rest_counted(workspace: WakeWorkspace) -> None:
+def test_the_denial_names_three_files_and_counts_the_others(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     found = check(workspace, workspace.vera, *(f"src/{n}.py" for n in range(5)))
     assert len(found["denied"]) == 5
@@ -221,7 +224,7 @@ def test_three_files_are_named_and_the_rest_counted(workspace: WakeWorkspace) ->
     assert "2 more are claimed too." in found["message"]
 
 
-def test_what_nobody_holds_is_free(workspace: WakeWorkspace) -> None:
+def test_files_without_a_claim_are_free(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     assert check(workspace, workspace.vera, "doc/a") == {
         "allowed": True,
@@ -232,7 +235,7 @@ def test_what_nobody_holds_is_free(workspace: WakeWorkspace) -> None:
     assert verdict(workspace, workspace.vera, "source/a.py") == "free"
 
 
-def test_a_claim_that_has_ended_guards_nothing(workspace: WakeWorkspace) -> None:
+def test_an_ended_claim_guards_no_files(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, "src/a.py", ttl_s=3600)
     claim(workspace, workspace.otto, "src/b.py")
     workspace.call(workspace.otto, ReleaseClaim(paths=("src/b.py",), repo="r"))
@@ -243,42 +246,44 @@ def test_a_claim_that_has_ended_guards_nothing(workspace: WakeWorkspace) -> None
     assert verdict(workspace, workspace.vera, "src/a.py") == "free"
 
 
-def test_an_item_guards_no_files(workspace: WakeWorkspace) -> None:
+def test_a_claim_on_an_item_guards_no_files(workspace: WakeWorkspace) -> None:
     workspace.call(workspace.otto, AcquireClaim("src/a.py"))
     assert verdict(workspace, workspace.vera) == "free"
 
 
-def test_files_are_names_and_no_patterns(workspace: WakeWorkspace) -> None:
+def test_the_guard_takes_files_as_names_not_as_patterns(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, "src/[[]id].tsx", "src/page.ts")
     assert verdict(workspace, workspace.vera, "src/[id].tsx") == "denied"
     for name in ("src/i.tsx", "src/*.ts", "src/**", "src/pag?.ts"):
         assert verdict(workspace, workspace.vera, name) == "free", name
 
 
-# --- one's own
+# --- the caller's own claims
 
 
-def test_nobody_is_kept_from_what_is_their_own(workspace: WakeWorkspace) -> None:
+def test_a_holder_may_change_its_own_files(workspace: WakeWorkspace) -> None:
     window = workspace.otto._replace(session="s-1")
     claim(workspace, window)
     assert verdict(workspace, window) == "free"
-    assert verdict(workspace, workspace.otto) == "free", "a shell that knows of no session"
+    assert verdict(workspace, workspace.otto) == "free", "a shell without a session"
     assert verdict(workspace, workspace.otto._replace(session="s-2")) == "denied", "another window"
     assert verdict(workspace, workspace.desktop) == "denied", "another surface"
 
 
-def test_what_was_claimed_without_a_session_is_every_sessions_own(workspace: WakeWorkspace) -> None:
+def test_a_claim_without_a_session_belongs_to_every_session_of_its_sender(
+    workspace: WakeWorkspace,
+) -> None:
     claim(workspace, workspace.otto)
     assert verdict(workspace, workspace.otto._replace(session="s-1")) == "free"
     assert verdict(workspace, workspace.desktop) == "denied"
 
 
-def test_whoever_has_no_name_is_another(workspace: WakeWorkspace) -> None:
+def test_the_guard_denies_claimed_files_to_the_owner(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     assert verdict(workspace, OWNER) == "denied"
 
 
-# --- where
+# --- worktrees
 
 
 @pytest.mark.parametrize(
@@ -316,13 +321,13 @@ def test_a_claim_for_everywhere_guards_every_worktree(workspace: WakeWorkspace) 
     held = claim(workspace, workspace.otto, worktree="/w/1", everywhere=True)
     assert held["everywhere"] is True
     assert verdict(workspace, workspace.vera, worktree="/w/2") == "denied"
-    assert claim(workspace, workspace.otto)["everywhere"] is True, "what is not mentioned is kept"
+    assert claim(workspace, workspace.otto)["everywhere"] is True, "an omitted field is kept"
 
 
-def test_who_waited_or_took_over_for_everywhere_has_it_so(workspace: WakeWorkspace) -> None:
+def test_waiting_and_taking_over_keep_the_flag_everywhere(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, worktree="/w/1")
-    asked = AcquireClaim(paths=("src/**",), repo="r", worktree="/w/3", everywhere=True, wait_s=600)
-    workspace.node.call_once(workspace.vera, asked)
+    wait = AcquireClaim(paths=("src/**",), repo="r", worktree="/w/3", everywhere=True, wait_s=600)
+    workspace.node.call_once(workspace.vera, wait)
     workspace.call(workspace.otto, ReleaseClaim(paths=("src/**",), repo="r"))
     (served,) = workspace.call(OWNER, CheckClaim(paths=("src/**",), repo="r"))["claims"]
     assert (served["holder"], served["everywhere"]) == ("@vera", True)
@@ -347,15 +352,15 @@ def test_the_guard_can_warn_or_be_off(workspace: WakeWorkspace) -> None:
         workspace.call(OWNER, ChangeSetting("guard", "maybe"))
 
 
-def test_an_edit_is_told_the_same_as_who_asks(workspace: WakeWorkspace) -> None:
+def test_an_edit_step_gets_the_same_answer_as_a_check(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, worktree="/w/1")
     for here in ("/w/1", "/w/2"):
         where: Any = {"paths": ("src/a.py", "b"), "repo": "r", "worktree": here}
-        told = workspace.step(workspace.vera, "edit", **where)
-        assert told.items() >= workspace.call(workspace.vera, CheckPaths(**where)).items()
+        answer = workspace.step(workspace.vera, "edit", **where)
+        assert answer.items() >= workspace.call(workspace.vera, CheckPaths(**where)).items()
 
 
-def test_asking_writes_nothing(workspace: WakeWorkspace) -> None:
+def test_a_check_appends_no_facts(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     head = workspace.head()
     check(workspace, workspace.vera)
@@ -366,29 +371,30 @@ def test_asking_writes_nothing(workspace: WakeWorkspace) -> None:
 @pytest.mark.parametrize(
     "path", ["", "/etc/passwd", "../x", "a/../b", "a\0b", "\ud800", "x" * 4097]
 )
-def test_what_is_no_file_of_the_repository_is_refused(workspace: WakeWorkspace, path: str) -> None:
+def test_a_path_outside_the_repository_is_refused(workspace: WakeWorkspace, path: str) -> None:
     with pytest.raises(errors.Usage):
         check(workspace, workspace.vera, path)
     with pytest.raises(errors.Usage):
         workspace.step(workspace.vera, "edit", paths=(path,), repo="r")
 
 
-# --- commits that were made
+# --- reported commits
 
 
-def report(workspace: WakeWorkspace, by: Credentials, *paths: str, **said: Any) -> list[str]:
-    """The files of others that the commit crossed."""
-    asked = ReportCommit(said.pop("commit", COMMIT), paths, "r", said.pop("worktree", None))
-    return [entry["path"] for entry in workspace.call(by, asked)["crossed"]]
+def report(workspace: WakeWorkspace, by: Credentials, *paths: str, **fields: Any) -> list[str]:
+    """Report a commit, and return the other holders' files that it touches."""
+    commit, worktree = fields.pop("commit", COMMIT), fields.pop("worktree", None)
+    answer = workspace.call(by, ReportCommit(commit, paths, "r", worktree))
+    return [entry["path"] for entry in answer["crossed"]]
 
 
-def notices(workspace: WakeWorkspace, by: Credentials) -> list[str]:
-    """What others said of commits, in whose name."""
+def inbox_texts(workspace: WakeWorkspace, by: Credentials) -> list[str]:
+    """The messages in an inbox, each with its sender."""
     found = workspace.call(by, ListInbox())["messages"]
     return [f"{m['from']}: {m['payload']['text']}" for m in found]
 
 
-def test_a_commit_that_crosses_a_claim_is_written_down_once_and_its_holder_told(
+def test_a_commit_that_crosses_claims_is_recorded_once_and_each_holder_gets_mail(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto._replace(session="s-1"), "src/**")
@@ -401,35 +407,35 @@ def test_a_commit_that_crosses_a_claim_is_written_down_once_and_its_holder_told(
         {"repo": "r", "commit": COMMIT, "holder": "otto-cli", "paths": list(paths[:4])},
         {"repo": "r", "commit": COMMIT, "holder": "otto-desktop", "paths": ["doc/a.md"]},
     ]
-    (told,) = notices(workspace, workspace.otto)
-    assert told == (
-        "@vera: The commit 555555555555 touches what you have claimed in r: "
+    (text,) = inbox_texts(workspace, workspace.otto)
+    assert text == (
+        "@vera: The commit 555555555555 touches files that you claimed in r: "
         '"src/a.py", "src/b.py", "src/c.py" and 1 more'
     )
-    assert len(notices(workspace, workspace.desktop)) == 1
+    assert len(inbox_texts(workspace, workspace.desktop)) == 1
 
 
-def test_another_commit_is_another_matter(workspace: WakeWorkspace) -> None:
+def test_each_commit_that_crosses_a_claim_is_recorded(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     for commit in (COMMIT, "6" * 40):
         report(workspace, workspace.vera, "src/a.py", commit=commit)
     assert len(workspace.facts("claim_crossed")) == 2
 
 
-def test_a_commit_that_crosses_nothing_leaves_nothing(workspace: WakeWorkspace) -> None:
+def test_a_commit_that_crosses_no_claim_is_not_recorded(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto, worktree="/w/1")
     head = workspace.head()
     assert report(workspace, workspace.otto, "src/a.py") == []
     assert report(workspace, workspace.vera, "doc/a") == []
     assert report(workspace, workspace.vera, "src/a.py", worktree="/w/2") == [], (
-        "of which one is warned"
+        "a commit in another worktree gets a warning only"
     )
     workspace.call(OWNER, ChangeSetting("guard", "warn"))
     assert report(workspace, workspace.vera, "src/a.py") == []
     assert workspace.head() == head + 1
 
 
-def test_in_a_pause_a_commit_is_looked_at_and_can_be_reported_later(
+def test_a_commit_in_a_pause_is_checked_and_can_be_reported_later(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto)
@@ -439,14 +445,14 @@ def test_in_a_pause_a_commit_is_looked_at_and_can_be_reported_later(
     assert workspace.head() == head
     workspace.call(OWNER, Resume())
     report(workspace, workspace.vera, "src/a.py")
-    assert len(notices(workspace, workspace.otto)) == 1
+    assert len(inbox_texts(workspace, workspace.otto)) == 1
 
 
-def test_the_doctor_names_what_was_crossed_for_a_week(workspace: WakeWorkspace) -> None:
+def test_the_doctor_reports_a_crossed_claim_for_a_week(workspace: WakeWorkspace) -> None:
     claim(workspace, workspace.otto)
     assert workspace.call(OWNER, Examine())["ok"] is True
     report(workspace, workspace.vera, "src/a.py")
-    assert named_by_doctor(workspace) == [
+    assert doctor_findings(workspace) == [
         {
             "check": "commits-guarded",
             "message": "The commit 555555555555 in r, made by @vera without asking the guard, "
@@ -455,24 +461,24 @@ def test_the_doctor_names_what_was_crossed_for_a_week(workspace: WakeWorkspace) 
         }
     ]
     workspace.ms += 7 * 24 * HOUR
-    assert len(named_by_doctor(workspace)) == 1
+    assert len(doctor_findings(workspace)) == 1
     workspace.ms += 1
-    assert named_by_doctor(workspace) == []
+    assert doctor_findings(workspace) == []
 
 
-def named_by_doctor(workspace: WakeWorkspace) -> list[dict[str, str]]:
-    """What the doctor says of commits; by then there is unread mail too."""
+def doctor_findings(workspace: WakeWorkspace) -> list[dict[str, str]]:
+    """The doctor's findings about commits, without those about unread mail."""
     found = workspace.call(OWNER, Examine())["findings"]
     return [each for each in found if each["check"] == "commits-guarded"]
 
 
 @pytest.mark.parametrize("commit", ["", "abc", "x" * 40, "HEAD", "5" * 39])
-def test_a_commit_is_named_whole(workspace: WakeWorkspace, commit: str) -> None:
+def test_a_commit_needs_its_whole_id(workspace: WakeWorkspace, commit: str) -> None:
     with pytest.raises(errors.Usage):
         report(workspace, workspace.vera, "a", commit=commit)
 
 
-def test_a_commit_that_is_reported_in_parts_tells_the_holders_of_each(
+def test_a_commit_reported_in_parts_notifies_each_holder_once(
     workspace: WakeWorkspace,
 ) -> None:
     claim(workspace, workspace.otto, "src/**")
@@ -485,5 +491,5 @@ def test_a_commit_that_is_reported_in_parts_tells_the_holders_of_each(
 
 def crossed(workspace: WakeWorkspace) -> list[dict[str, Any]]:
     found = workspace.facts("claim_crossed")
-    assert len(found) == 2, "each holder once"
+    assert len(found) == 2, "one fact for each holder"
     return found

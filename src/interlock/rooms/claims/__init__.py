@@ -1,4 +1,5 @@
-"""Claims: exclusive, leased, fenced. At any position of the log an item has at most one holder.
+"""Claims are exclusive, leased and fenced. At any position of the log an item has one holder or
+none.
 
 `verbs` declares and decides, `rules` reads the tables, grants claims and serves waiters, `guard`
 compares files with claims, and `fold` writes the tables.

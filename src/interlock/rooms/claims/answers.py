@@ -40,7 +40,8 @@ class Acquired(TypedDict):
 
 
 class Held(No):
-    """If `held_by` is empty, the claim is free, but `queued` callers asked for it before."""
+    """`queued` callers are ahead in the queue. If `held_by` is empty, the claim is free, and they
+    get it first."""
 
     acquired: Literal[False]
     code: Literal["CLAIM_HELD"]
@@ -62,14 +63,15 @@ class ClaimedPath(TypedDict):
 
 
 class _Guarded(TypedDict):
-    """Files under other holders' claims: `denied` must not be changed, `warned` may be."""
+    """Files under other holders' claims. The caller must not change those in `denied`, and may
+    change those in `warned`."""
 
     denied: list[ClaimedPath]
     warned: list[ClaimedPath]
 
 
 class PathsFree(_Guarded):
-    """With `guard` off, no claim was compared."""
+    """If `guard` is off, the files were compared with no claim."""
 
     allowed: Literal[True]
     guard: NotRequired[Literal["off"]]

@@ -7,7 +7,7 @@ from interlock.log.facts import Header
 from interlock.rooms.transaction import FactKind, FoldedState, everyone, sql_fold
 
 # map: claims_held     the live claims, and those whose ended lease is not recorded yet
-#      claims_waiting  the queue of waiters; `lease` ends a waiter that stopped asking
+#      claims_waiting  the queue of waiters; after `lease` a waiter that stopped asking is dropped
 #      claims_lapsed   leases that ended without a release, on targets without a new holder: their
 #                      holders may be dead
 #      claims_crossed  commits that touched another holder's files
@@ -46,7 +46,7 @@ def _paths(outcome: dict[str, Any]) -> str | None:
 
 
 def _insert(state: FoldedState, table: str, columns: str, values: dict[str, Any]) -> None:
-    """A row from members of those names; what is absent is NULL."""
+    """Insert a row whose columns are the members of those names. An absent member is NULL."""
     names = columns.split(", ")
     marks = ", ".join("?" * len(names))
     row = tuple(values.get(name) for name in names)
@@ -124,12 +124,12 @@ FACTS = {
         _fold_awaited,
     ),
     "claim_wait_extended": FactKind(
-        "A waiting sender still waits.",
+        "A sender in the queue for a claim still waits.",
         everyone,
         sql_fold("UPDATE claims_waiting SET lease = :lease WHERE id = :id"),
     ),
     "claim_wait_ended": FactKind(
-        "A sender left the queue, with the claim or without it.",
+        "A sender left the queue for a claim, with the claim or without it.",
         everyone,
         sql_fold("DELETE FROM claims_waiting WHERE id = :id"),
     ),

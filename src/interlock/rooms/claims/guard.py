@@ -1,8 +1,8 @@
 """The guard: whether the caller may change files that other holders have claimed.
 
-A claim that names a worktree guards the files there. The same file in another worktree is another
-copy: a change of it gets a warning, unless the claim is for everywhere. A claim without a worktree
-guards every copy. The guard never stops a holder's own changes.
+A claim that names a worktree guards the files in it. The same file in another worktree is another
+copy: a caller that changes it gets a warning, unless the claim is for everywhere. A claim without a
+worktree guards every copy. The guard never refuses a holder's own changes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.errors import ClaimHeld, Usage
+from interlock.errors import ClaimHeld, Remedy, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.rules import Claim, live
+from interlock.rooms.claims.verbs import OFFERED_WAIT_S, AcquireClaim
 from interlock.rooms.transaction import RuleAnswer, Transaction, is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.durations import covering as lasting
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
     from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 
 MAX_NAMED = 3
-MAX_KEPT = 20
+MAX_RECORDED = 20
 
 
 def refuse_outside(paths: tuple[str, ...]) -> None:
     """Raise Usage for a name that is not inside the repository."""
     for path in paths:
         if not path or "\0" in path:
-            raise Usage(f"{path[:80]!r} is not a file name.", member="paths")
+            raise Usage(
+                f"{path[:80]!r} is not a file name: it is empty or has a null character.",
+                member="paths",
+            )
         if path.startswith("/") or ".." in path.split("/"):
             raise Usage(
-                f"{path[:80]!r} is not inside the repository. Name files from its root.",
+                f"{path[:80]!r} is not inside the repository. Give the path from its root.",
                 member="paths",
             )
 
@@ -48,8 +52,9 @@ class Crossing(NamedTuple):
 
 
 def check_paths(tx: Transaction, request: CheckPaths) -> answers.PathsFree | answers.PathsClaimed:
-    """Which of the files are under another holder's claim. With commits, ask about the files that
-    the commits were reported to change. A commit without a report is most likely the holder's."""
+    """Return which of the files are under another holder's claim. With commits, check the files
+    that the commits were reported to change. A commit without a report is most likely the
+    holder's own."""
     if not request.commits:
         return guarded(tx, request.repo, request.paths, request.worktree)
     rows = tx.all(
@@ -71,12 +76,12 @@ def check_paths(tx: Transaction, request: CheckPaths) -> answers.PathsFree | ans
 
 
 def guarded(tx: Transaction, repo: str, paths: Sequence[str], worktree: str | None) -> RuleAnswer:
-    """Which of these files are under another holder's claim, and whether the caller may change
-    them."""
+    """Return which of these files are under another holder's claim, and whether the caller may
+    change them."""
     denied: list[Crossing] = []
     warned: list[Crossing] = []
     for claim in _claims_of_others(tx, repo):
-        is_here = claim.everywhere or _is_same_place(claim.worktree, worktree)
+        is_here = claim.everywhere or _is_same_worktree(claim.worktree, worktree)
         found = denied if tx.setting("guard") == "deny" and is_here else warned
         found += [Crossing(path, claim) for path in paths if _covers(claim, path)]
     return _answer(tx, denied, warned)
@@ -97,7 +102,7 @@ def _answer(tx: Transaction, denied: list[Crossing], warned: list[Crossing]) -> 
     }
     if tx.setting("guard") == "off":
         answer["guard"] = "off"
-    return answer | (ClaimHeld(_why(tx, denied)).as_dict() if denied else {})
+    return answer | (ClaimHeld(*_why(tx, denied)).as_dict() if denied else {})
 
 
 def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitReported:
@@ -116,11 +121,11 @@ def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitRepor
         if (holder,) not in notified:
             by_holder.setdefault(holder, []).append(entry["path"])
     for holder, paths in by_holder.items():
-        outcome = {"repo": request.repo, "commit": request.commit, "paths": paths[:MAX_KEPT]}
+        outcome = {"repo": request.repo, "commit": request.commit, "paths": paths[:MAX_RECORDED]}
         tx.append("claim_crossed", outcome | {"holder": holder})
         more = f" and {len(paths) - MAX_NAMED} more" if paths[MAX_NAMED:] else ""
         text = (
-            f"The commit {request.commit[:12]} touches what you have claimed in {request.repo}: "
+            f"The commit {request.commit[:12]} touches files that you claimed in {request.repo}: "
             f"{', '.join(map(_quoted, paths[:MAX_NAMED]))}{more}"
         )
         # The reporter sends it, so it counts towards the reporter's rate limit.
@@ -128,9 +133,9 @@ def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitRepor
     return {"commit": request.commit, "crossed": crossed}
 
 
-def _is_same_place(claimed: str | None, here: str | None) -> bool:
-    """Whether the worktree of a claim is or may be this one. A holder may have written a relative
-    path, from a directory that is not known here."""
+def _is_same_worktree(claimed: str | None, here: str | None) -> bool:
+    """Whether the worktree of a claim is, or may be, this one. The holder may have given a path
+    relative to a directory that the log does not record."""
     if claimed is None or here is None or claimed.rstrip("/") == here:
         return True
     if claimed.startswith("/"):
@@ -140,16 +145,16 @@ def _is_same_place(claimed: str | None, here: str | None) -> bool:
 
 
 def _covers(claim: Claim, path: str) -> bool:
-    """Whether a claim covers a file, or may cover a file of a directory."""
+    """Whether a claim covers a file, or may cover a file in a directory."""
     if not path.endswith("/"):
         return any(matches(pattern, path) for pattern in claim.target.paths)
-    # A directory that no pattern can name stands for any.
+    # No pattern can name some directories. They may meet every pattern.
     beneath = (covering(path) if path != "./" else None) or "**"
     return any(overlap(pattern, beneath) for pattern in claim.target.paths)
 
 
-def _why(tx: Transaction, denied: list[Crossing]) -> str:
-    """The message of a refusal: the claimed files, their holders, and what the caller can do."""
+def _why(tx: Transaction, denied: list[Crossing]) -> list[str]:
+    """The parts of the refusal's message: the claimed files, their holders, and the remedies."""
     sentences = []
     for path, claim in denied:
         session = f" (session {claim.session})" if claim.session is not None else ""
@@ -165,26 +170,36 @@ def _why(tx: Transaction, denied: list[Crossing]) -> str:
     others = [each for each in denied if each.claim.sender != tx.caller.sender]
     if others:
         holders = dict.fromkeys(address(claim.sender) for _, claim in others)
-        sentences.append(f"Do other work, or ask {' and '.join(holders)}.")
+        ask = f"ask {' and '.join(holders)}"
         paths = list(dict.fromkeys(path for path, _ in others))
         globs = [glob for path in paths if (glob := covering(path)) is not None]
         # The owner cannot wait for a claim, and a long command does not help.
-        if not tx.caller.owner and len(globs) == len(paths) <= MAX_NAMED:
-            rest_ms = max(claim.expires_at for _, claim in others) - tx.now
-            it = "them when they are free" if paths[1:] else "it when it is free"
-            sentences.append(
-                f"To have {it}: interlock claim acquire {_flags(globs)} --wait "
-                f"{lasting(-(-rest_ms // 1000))} --from {tx.caller.sender}"
+        if tx.caller.owner or not len(globs) == len(paths) <= MAX_NAMED:
+            sentences.append(f"Do other work, or {ask}.")
+        else:
+            rest_s = -((tx.now - max(claim.expires_at for _, claim in others)) // 1000)
+            wait_s = min(rest_s, OFFERED_WAIT_S)
+            repo = others[0].claim.target.repo
+            queue = Remedy(
+                f"interlock claim acquire {_flags(globs)} --wait {lasting(rest_s)} --from "
+                f"{tx.caller.sender}",
+                AcquireClaim(paths=tuple(globs), repo=repo, wait_s=wait_s),
             )
+            sentences += [f"Do other work, {ask}, or wait in the queue:", queue]
 
     own = dict.fromkeys(claim for _, claim in denied if claim.sender == tx.caller.sender)
-    sentences += [
-        f"The session {claim.session} is another of yours. Where it is over, give it up for it: "
-        f"interlock claim release {_flags(claim.target.paths)} --session {claim.session} --from "
-        f"{claim.sender}"
-        for claim in list(own)[:MAX_NAMED]
-    ]
-    return " ".join(sentences)
+    for claim in list(own)[:MAX_NAMED]:
+        release = Remedy(
+            f"interlock claim release {_flags(claim.target.paths)} --session {claim.session} "
+            f"--from {claim.sender}",
+            http=f"`POST /v1/claims/{claim.id}/release` with the header "
+            f"`Interlock-Session: {claim.session}`",
+        )
+        sentences += [
+            f"{claim.session} is another session of yours. If it has ended, release its claim:",
+            release,
+        ]
+    return sentences
 
 
 def _flags(globs: Iterable[str]) -> str:
@@ -192,7 +207,7 @@ def _flags(globs: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text of another sender in quotation marks, in which nothing looks like a tag."""
+    """Quote and escape another sender's text, so that no part of it looks like a tag."""
     # The import takes a third of the time of a command, and few commands need it.
     from interlock.rooms.envelope import escaped
 

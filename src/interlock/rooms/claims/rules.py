@@ -30,8 +30,8 @@ WISH = ("sender", "agent", "surface", "session", "branch", "worktree", "note", "
 def grant(
     tx: Transaction, target: Target, wish: dict[str, Any], ttl: int, *, sender: str | None = None
 ) -> Claim:
-    """Grant the claim, with a fence above every earlier fence. An ended lease on the same item that
-    is not recorded yet is recorded first."""
+    """Grant the claim, with a fence above every earlier fence. If a lease on the same item has
+    ended and the log has no record of that yet, record it first."""
     for ended in held(tx, "item = ? AND expires_at <= ?", target.item, tx.now):
         tx.append("claim_expired", {"id": ended.id}, sender=SYSTEM)
     last = tx.value("SELECT last FROM claims_fence") or 0
@@ -98,7 +98,7 @@ def ahead(tx: Transaction, target: Target) -> list[Waiter]:
 
 
 def wait(tx: Transaction, request: AcquireClaim, target: Target) -> None:
-    """Put the caller into the queue, or extend its place there."""
+    """Put the caller into the queue, or renew the lease of its place there."""
     lease = tx.now + min(WAITER_LEASE_MS, (request.wait_s or 0) * 1000 + 1000)
     for waiter in _queue(tx, target):
         if waiter.is_caller(tx.caller) and waiter.target == target:
@@ -110,14 +110,14 @@ def wait(tx: Transaction, request: AcquireClaim, target: Target) -> None:
 
 
 def leave(tx: Transaction, target: Target | None = None) -> None:
-    """Take the caller out of the queue for the target, or out of every queue."""
+    """Remove the caller from the queue for the target, or from every queue."""
     for waiter in waiters(tx, "sender = ?", tx.caller.sender):
         if waiter.is_caller(tx.caller) and target in (None, waiter.target):
             tx.append("claim_wait_ended", {"id": waiter.id})
 
 
 def _queue(tx: Transaction, target: Target) -> list[Waiter]:
-    """Live waiters for anything that meets the target, in order."""
+    """The live waiters for targets that overlap this one, in order."""
     found = waiters(tx)
     return [w for w in found if w.lease > tx.now and w.target.meets(target)]
 
@@ -126,12 +126,12 @@ def _queue(tx: Transaction, target: Target) -> list[Waiter]:
 
 
 def session_claims(tx: Transaction, session: str | None) -> list[Claim]:
-    """The caller's live claims in a session, or outside any."""
+    """The caller's live claims in a session; with None, those without a session."""
     return live(tx, "sender = ? AND session IS ?", tx.caller.sender, session)
 
 
 def renew_session(tx: Transaction, session: str | None) -> list[Claim]:
-    """Renew the caller's claims in a session. A claim is renewed when half of its lease is over."""
+    """Renew the caller's claims in a session whose lease is more than half over."""
     for claim in session_claims(tx, session):
         if _needs_renewal(tx, claim) and not is_paused(tx.state):
             extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": tx.now + claim.ttl}
@@ -152,7 +152,7 @@ def release_session(tx: Transaction, session: str) -> list[Claim]:
 
 
 def sessions_to_renew(tx: Transaction) -> list[tuple[str, str | None]]:
-    """The senders and sessions whose claims must be renewed now, if they are alive."""
+    """The senders and sessions whose claims must be renewed now, if their clients are alive."""
     found = [claim for claim in live(tx) if _needs_renewal(tx, claim)]
     return list(dict.fromkeys((claim.sender, claim.session) for claim in found))
 
@@ -209,7 +209,7 @@ class Claim(NamedTuple):
         return (self.sender, self.session) == (caller.sender, caller.session)
 
     def is_own(self, caller: Caller) -> bool:
-        """Whether the claim is the caller's. Two sessions differ only where both are known."""
+        """Whether the claim is the caller's. Sessions count only if claim and caller have one."""
         known = self.session is not None and caller.session is not None
         return self.sender == caller.sender and (self.session == caller.session or not known)
 
@@ -246,7 +246,7 @@ class Waiter(NamedTuple):
 
 
 def held(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list[Claim]:
-    """The rows of claims_held in the order of their grants, with the leases that have ended."""
+    """The rows of claims_held in the order of their grants, ended leases included."""
     rows = tx.all(f"SELECT {HELD} FROM claims_held WHERE {where} ORDER BY fence", *bindings)
     return [Claim(row[0], _target(*row[1:4]), *row[4:]) for row in rows]
 
@@ -256,7 +256,7 @@ def live(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list
 
 
 def in_the_way(tx: Transaction, target: Target) -> list[Claim]:
-    """The live claims of all holders that meet the target."""
+    """The live claims of all holders that overlap the target."""
     column, value = ("item", target.item) if target.item is not None else ("repo", target.repo)
     return [claim for claim in live(tx, f"{column} = ?", value) if claim.target.meets(target)]
 
@@ -267,7 +267,7 @@ def by_id(tx: Transaction, id: str) -> Claim:
 
 
 def waiters(tx: Transaction, where: str = "1", *bindings: str) -> list[Waiter]:
-    """The queue in order, with the waiters that no longer ask."""
+    """The queue in order, including waiters that no longer ask."""
     columns = WAITING.split(", ")
     found = []
     sql = f"SELECT {WAITING} FROM claims_waiting WHERE {where} ORDER BY seq"
@@ -298,7 +298,7 @@ def named(tx: Transaction, request: RenewClaim | ReleaseClaim) -> Target | None:
 
 
 def wish_of(caller: Caller, request: AcquireClaim | TakeOverClaim) -> dict[str, Any]:
-    """The members of the claim that a request asks for, beside its target and its lease."""
+    """The members of the claim that a request asks for, except its target and its lease."""
     members: dict[str, Any] = without_none(
         sender=caller.sender,
         agent=caller.agent,

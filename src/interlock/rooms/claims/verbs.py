@@ -1,4 +1,4 @@
-"""The verbs of claims: acquire, renew, release, take over, check, list, and the guard's questions.
+"""The verbs of claims: acquire, renew, release, take over, check, list, and the guard's checks.
 
 A claim is exclusive, leased and fenced. The holder is a sender with its session, so two windows of
 one agent are two holders. At any position of the log an item has at most one holder, and every
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence, Usage
+from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, Remedy, StaleFence, Usage
 from interlock.rooms.claims import DEFAULT_LEASE_S, LEASE_HELP
 from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
@@ -44,6 +44,8 @@ else:
     rules = LazyModule("interlock.rooms.claims.rules")
 
 MAX_GLOBS = 100
+# The wait in the remedy of a held claim. MCP allows no longer one.
+OFFERED_WAIT_S = 45
 
 ClaimId = Annotated[
     str, Text("the id of a claim", "ID", "the claim's id", max_length=64, line=True)
@@ -57,20 +59,21 @@ EVERYWHERE = "guard the paths in every worktree; by default, other worktrees onl
 
 
 def with_canonical_paths(request: V) -> V:
-    """The `checked` of a verb with the fields `paths` and `repo`: the globs in canonical form.
+    """Return the request with its globs in canonical form: `checked` of the verbs with the fields
+    `paths` and `repo`.
 
-    Raises Usage without the repository of the paths, and for globs that exclude paths."""
+    Raises Usage for paths without a repository, and for globs that exclude paths."""
     from interlock.verbs.globs import canonical
 
     given: Any = request
     if bool(given.paths) != (given.repo is not None):
-        raise Usage("paths and repo go together: the paths are relative to the repository.")
+        raise Usage("Give paths and repo together: paths are relative to the repository's root.")
     paths = tuple(canonical(path) for path in given.paths)
     for path in paths:
         if path.startswith("!"):
             raise Usage(
-                f"{path[:200]!r} excludes paths, and a claim cannot. Name the paths that you need. "
-                "For a name that begins with !, write ? in its place.",
+                f"{path[:200]!r} excludes paths, and a claim cannot exclude any. Give only the "
+                "paths that you need. For a name that begins with !, write ? instead of the !.",
                 path=path[:200],
             )
     return request._replace(paths=paths)
@@ -97,8 +100,8 @@ class AcquireClaim(
 ):
     """Acquire a claim, or extend your own.
 
-    Exit 0: you hold the claim; the answer has its fence. Exit 1: another holder has it; the answer
-    names the holder and the end of the lease."""
+    Exit 0: you hold the claim, and the answer has its fence. Exit 1: another holder has it, and
+    the answer names the holder and the end of the lease."""
 
     item: Item | None = None
     paths: Globs = ()
@@ -113,10 +116,11 @@ class AcquireClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Acquired | answers.Held:
-        """Grant the claim, extend the caller's own, or say who holds it.
+        """Grant the claim, extend the caller's own, or return its holders.
 
-        In a race the first request in the log wins, and the others see its claim. With `wait_s`
-        the caller enters the queue, and asks again until it is served or stops waiting."""
+        In a race the first request in the log wins, and the others get its claim as the answer.
+        With `wait_s` the caller enters the queue, and asks again until it has the claim or stops
+        waiting."""
         refuse_ended_session(tx)
         target = rules.target_of(self)
         rules.expire(tx)
@@ -159,7 +163,10 @@ class RenewClaim(
     def decide(self, tx: Transaction) -> answers.Renewed:
         target = rules.named(tx, self)
         if target is None:
-            raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
+            raise NotHolder(
+                f"The claim {self.id} has ended. Acquire its target again:",
+                Remedy("interlock claim acquire ITEM", AcquireClaim("ITEM")),
+            )
         claim = extend(tx, own_claim(tx, target, self.fence), self.ttl_s)
         return {"renewed": True, "claim": claim.view()}
 
@@ -209,7 +216,7 @@ class TakeOverClaim(
 ):
     """Take over another holder's claim, with a reason.
 
-    Only people and admins may take over a claim. The log keeps the reason, and the former holder
+    Only people and admins may take over a claim. The log records the reason, and the former holder
     gets a message."""
 
     reason: Reason
@@ -225,13 +232,14 @@ class TakeOverClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.TakenOver:
-        """Release the other holders' claims and grant a new one. Their fences are stale from here
-        on."""
+        """Release the other holders' claims, which makes their fences stale, and grant a new
+        claim."""
         from interlock.rooms.mail.sending import notify
 
         if not tx.caller.is_person_or_admin:
             raise MissingScope(
-                "Only a person, or a token with the scope admin, may take over a claim.",
+                "Only a person, or a token with the scope admin, may take over a claim. Ask the "
+                "holder to release it, or a person to take it over.",
                 scope="admin",
             )
         refuse_ended_session(tx)
@@ -239,7 +247,7 @@ class TakeOverClaim(
         rules.expire(tx)
         own, others = split(tx, target)
         if own is None and not others:
-            raise NotFound(f"{target} has no holder. Acquire it.")
+            raise NotFound(f"{target} has no holder. Acquire it:", to_acquire(target))
         for claim in others if own is None else [own, *others]:
             tx.append("claim_released", {"id": claim.id, "reason": self.reason, "taken_over": True})
             if not claim.held_by(tx.caller):
@@ -263,7 +271,9 @@ class StopWaiting(
     scope="claim",
     exactly_one=ITEM_OR_PATHS,
 ):
-    """Leave the queue for a claim. A caller that waits for a claim does this by itself."""
+    """Leave the queue for a claim.
+
+    A client that waits for a claim calls this when its wait ends."""
 
     item: Item | None = None
     paths: Globs = ()
@@ -289,7 +299,7 @@ class CheckClaim(
 ):
     """Check whether an item or paths are claimed.
 
-    The answer names the holders. Exit 0: free. Exit 1: claimed, by any holder, you included."""
+    The answer names the holders. Exit 0: free. Exit 1: claimed by any holder, you included."""
 
     item: Item | None = None
     paths: Globs = ()
@@ -309,7 +319,7 @@ class ListClaims(
     method="claims",
     read_only=True,
     open=True,
-    help={"mine": "only your own"},
+    help={"mine": "only your own claims"},
 ):
     """List the live claims."""
 
@@ -329,14 +339,14 @@ class CheckPaths(
     open=True,
     help={
         "worktree": "the worktree where you would change the files",
-        "commits": "ask about the files that these commits were reported to change",
+        "commits": "check the files that these commits were reported to change",
     },
 ):
     """Check whether you may change files of a repository.
 
-    A file is named from the repository's root, and is no pattern. A name that ends with / is a
-    directory with everything in it; ./ is the whole repository. With commits, the answer is about
-    the files that one of them was reported to change under another holder's claim."""
+    A path is a file's name from the repository's root, not a pattern. A path that ends with / is a
+    directory with everything in it. The path ./ is the whole repository. With commits, the answer
+    lists the files that one of them was reported to change under another holder's claim."""
 
     paths: Files
     repo: Repository
@@ -362,8 +372,8 @@ class ReportCommit(
 ):
     """Report a commit and the files that it touched.
 
-    A commit may cross another holder's claim where no guard could refuse it. Then the log records
-    it, and the holder gets a message."""
+    If the commit touched files under another holder's claim, the log records that, and the holder
+    gets a message."""
 
     commit: ObjectId
     paths: Files
@@ -379,18 +389,23 @@ class ReportCommit(
 
 
 def refuse_ended_session(tx: Transaction) -> None:
-    """Raise NotHolder for a caller in a session that has ended: it can hold nothing."""
+    """Raise NotHolder for a caller whose session has ended, because it cannot hold a claim."""
     ended = "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL"
     if tx.has(ended, tx.caller.session):
         raise NotHolder(
-            f"The session {tx.caller.session} has ended, and can hold nothing. Start another: "
-            "interlock run SENDER -- COMMAND"
+            f"The session {tx.caller.session} has ended, so it cannot hold a claim.",
+            Remedy(
+                "Start a new session: interlock run SENDER -- COMMAND",
+                http="Send the id of a new session in the header `Interlock-Session`.",
+                mcp="Ask your user to start a new session: `interlock run SENDER -- COMMAND` in a "
+                "shell",
+            ),
         )
 
 
 def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
-    """The caller's own live claim on the target, and the live claims of other holders that meet
-    it. The caller's own claims on other, overlapping paths are in neither."""
+    """The caller's own live claim on the target, and the live claims of other holders that overlap
+    it. Neither has the caller's own claims on other, overlapping paths."""
     found = rules.in_the_way(tx, target)
     exact = (c for c in found if c.held_by(tx.caller) and c.target == target)
     return next(exact, None), [c for c in found if not c.held_by(tx.caller)]
@@ -401,17 +416,20 @@ def own_claim(tx: Transaction, target: Target, fence: int | None) -> Claim:
     own, others = split(tx, target)
     if fence is not None and (own is None or own.fence != fence):
         raise StaleFence(
-            f"Fence {fence} is not the fence of your claim on {target}: you lost the claim, or it "
-            "never had this fence. Stop the work under it, and acquire the claim again.",
+            f"You hold no claim on {target} with the fence {fence}. You lost that claim, or it "
+            "never had this fence. Stop the work under it, and acquire the claim again:",
+            to_acquire(target),
             fence=fence,
             held_by=[claim.view() for claim in others] or None,
         )
     if own is None:
-        holder = f"{holder_of(tx, others[0])} holds it." if others else "It is free: acquire it."
-        raise NotHolder(
-            f"You do not hold {target}. Nothing was changed. {holder}",
-            held_by=[claim.view() for claim in others],
-        )
+        why = f"You do not hold {target}. Nothing was changed."
+        if others:
+            raise NotHolder(
+                f"{why} {holder_of(tx, others[0])} holds it.",
+                held_by=[claim.view() for claim in others],
+            )
+        raise NotHolder(f"{why} It is free. Acquire it:", to_acquire(target), held_by=[])
     return own
 
 
@@ -425,7 +443,7 @@ def extend(tx: Transaction, claim: Claim, ttl_s: int, **fields: Any) -> Claim:
 
 
 def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
-    """The answer for a granted claim. It warns about other holders in the same worktree."""
+    """The answer for a granted claim, with a warning for each other holder in its worktree."""
     answer: answers.Acquired = {"acquired": True, "claim": claim.view()}
     if claim.worktree is not None:
         sharing = [
@@ -454,10 +472,13 @@ def held(tx: Transaction, target: Target, others: list[Claim], ahead: int) -> an
 
     if others:
         until = rfc3339(others[0].expires_at)
-        why = f"{target} is held by {holder_of(tx, others[0])} until {until}."
+        why = f"{target} is held by {holder_of(tx, others[0])} until {until}. Do other work, ask "
+        why += "the holder, or wait in the queue:"
     else:
-        why = f"{target} is free, but {ahead} asked for it before you."
-    refusal = ClaimHeld(f"{why} Do other work, ask the holder, or wait with --wait.")
+        callers = "1 caller is" if ahead == 1 else f"{ahead} callers are"
+        why = f"{target} is free, but {callers} ahead of you in the queue. Do other work, or wait "
+        why += "in the queue:"
+    refusal = ClaimHeld(why, to_acquire(target, OFFERED_WAIT_S))
     answer: answers.Held = {
         "acquired": False,
         "error": refusal.title,
@@ -474,5 +495,21 @@ def holder_of(tx: Transaction, claim: Claim) -> str:
     """The holder of a claim, for the caller. Two sessions of one sender are two holders."""
     if claim.sender != tx.caller.sender:
         return f"@{claim.sender}"
-    session = f"the session {claim.session}" if claim.session else "no session"
-    return f"@{claim.sender} in {session}, which is not this one,"
+    theirs, own = (
+        f"the session {session}" if session else "no session"
+        for session in (claim.session, tx.caller.session)
+    )
+    return f"@{claim.sender} in {theirs} (you are in {own})"
+
+
+def to_acquire(target: Target, wait_s: int | None = None) -> Remedy:
+    """The remedy for a claim that the caller does not hold: acquire it, or wait in its queue."""
+    import shlex
+
+    wait = f" --wait {wait_s}s" if wait_s is not None else ""
+    words = target.item or " ".join(f"--path {shlex.quote(glob)}" for glob in target.paths)
+    repo = f" --repo {shlex.quote(target.repo)}" if target.repo is not None else ""
+    return Remedy(
+        f"interlock claim acquire {words}{repo}{wait}",
+        AcquireClaim(target.item, target.paths, target.repo, wait_s=wait_s),
+    )
