@@ -311,7 +311,7 @@ def test_the_pages_of_people_give_the_times_as_they_are() -> None:
         f"a refresh token | {REFRESH_FOR_MS // DAY_MS} days",
         f"being signed in | {SIGNED_IN_FOR_MS // DAY_MS} days |",
         f"an invitation | {INVITED_FOR_MS // DAY_MS} days,",
-        f"at most {documents.LARGEST >> 10} KiB within {documents.PATIENCE_S:.0f} s",
+        f"at most {documents.LARGEST >> 10} KiB within {documents.TIMEOUT_S:.0f} s",
         f"at least {passwords.SHORTEST} characters",
     ):
         assert said in everything

@@ -1,5 +1,5 @@
-"""Documents of clients: fetched over TLS from public addresses alone, and only when they are what
-they should be. The server that is asked here is a real one, on this machine."""
+"""Documents of clients: the server fetches them over TLS, only from public addresses, and refuses
+invalid ones. The tests fetch from a real TLS server on this machine."""
 
 import asyncio
 import base64
@@ -40,12 +40,12 @@ from interlock.verbs.credentials import Credentials
 
 HOST = "client.example"
 JSON = "application/json"
-Story = Callable[["Site"], Awaitable[None]]
+Scenario = Callable[["Site"], Awaitable[None]]
 
 
 class Site:
-    """A client's own server. It has certificates for its name alone, and answers what it is told
-    to: `answers` has a status, headers and a body by path."""
+    """The web server of a client, with a certificate for its own name. `answers` has a status,
+    headers and a body by path. `asked` has the heads of all requests."""
 
     def __init__(self, directory: Path) -> None:
         self.certificate, self.key = directory / "certificate.pem", directory / "key.pem"
@@ -70,11 +70,11 @@ class Site:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.asked.append(head)
             status, headers, body = self.answers[head.split()[1]]
-            said = {"Content-Length": str(len(body)), "Connection": "close"} | headers
-            lines = [f"HTTP/1.1 {status} So", *(f"{name}: {said[name]}" for name in said), "", ""]
+            sent = {"Content-Length": str(len(body)), "Connection": "close"} | headers
+            lines = [f"HTTP/1.1 {status} So", *(f"{name}: {sent[name]}" for name in sent), "", ""]
             writer.write("\r\n".join(lines).encode() + body)
             await writer.drain()
-            if "Silent" in said:
+            if "Silent" in sent:
                 await self.silent.wait()
         writer.close()
 
@@ -82,20 +82,20 @@ class Site:
         return f"https://{HOST}:{self.port}{path}"
 
     def publish(self, document: Any = None, path: str = "/client.json", **headers: str) -> str:
-        """Puts a document there, and gives the client's id."""
+        """Publish a document at the path, and return the client's id."""
         id = self.id(path)
         if document is None:
             document = {"client_id": id, "redirect_uris": ["https://client.example/cb"]}
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        said = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers[path] = 200, {"Content-Type": JSON} | said, body
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers[path] = 200, {"Content-Type": JSON} | sent, body
         return id
 
     def documents(
         self, *addresses: str, allowed: Callable[[documents.Address], bool] | None = None
     ) -> Documents:
-        """Documents for somebody who has no Internet: the name has the addresses given, by default
-        this machine's, which is allowed."""
+        """Return Documents that need no DNS: every name has the given addresses. By default, the
+        address is this machine's, and is allowed."""
 
         async def look_up(host: str, port: int) -> list[str]:
             self.looked_up.append(host)
@@ -132,15 +132,15 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def told(certified: Path, story: Story) -> None:
-    """Plays a story with a site that is running."""
+def run_with_site(certified: Path, scenario: Scenario) -> None:
+    """Run a scenario while a site is running."""
 
-    async def played() -> None:
+    async def run() -> None:
         site = Site(certified)
         async with asyncio.timeout(60), site.running():
-            await story(site)
+            await scenario(site)
 
-    asyncio.run(played())
+    asyncio.run(run())
 
 
 async def why_refused(documents: Documents, id: str) -> str:
@@ -149,11 +149,11 @@ async def why_refused(documents: Documents, id: str) -> str:
     return caught.value.message
 
 
-# --- what is fetched
+# --- fetching
 
 
-def test_a_document_is_fetched_from_the_address_that_was_looked_at(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_document_is_fetched_from_the_resolved_address(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish()
         document = await site.documents().of(id)
         assert document["redirect_uris"] == ["https://client.example/cb"]
@@ -164,58 +164,60 @@ def test_a_document_is_fetched_from_the_address_that_was_looked_at(certified: Pa
         assert "authorization" not in head.lower()
         assert "cookie" not in head.lower()
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_document_is_remembered_for_a_while(
+def test_document_is_cached_for_a_limited_time(
     certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         id, documents_ = site.publish(), site.documents()
         first = await documents_.of(id)
         site.publish({"client_id": id, "client_name": "Other"})
         assert await documents_.of(id) == first
         assert len(site.asked) == 1
-        monkeypatch.setattr(documents, "KEPT_S", 0.0)
+        monkeypatch.setattr(documents, "CACHE_S", 0.0)
         other = site.documents()
         await other.of(id)
         assert (await other.of(id))["client_name"] == "Other"
         assert len(site.asked) == 3
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_what_is_remembered_has_a_limit(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MAX_KEPT", 2)
+def test_cache_of_documents_has_a_size_limit(
+    certified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "MAX_CACHED", 2)
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         found = site.documents()
         ids = [site.publish(path=f"/{number}.json") for number in range(3)]
         for id in (*ids, ids[2], ids[0]):
             await found.of(id)
-        assert len(site.asked) == 4, "the third took the place of those before it"
+        assert len(site.asked) == 4, "the third document evicts the first two"
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
 @pytest.mark.parametrize("kind", [JSON, "application/json; charset=utf-8", "application/cimd+json"])
-def test_json_has_more_than_one_name(certified: Path, kind: str) -> None:
-    async def story(site: Site) -> None:
+def test_every_json_content_type_is_accepted(certified: Path, kind: str) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish(Content_Type=kind)
         assert "redirect_uris" in await site.documents().of(id)
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_client_is_what_its_document_says(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_client_takes_its_data_from_its_document(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish()
         client = clients.published(id, await site.documents().of(id))
         assert client.client_id == id
-        assert client.client_name == HOST, "it has no name of its own"
+        assert client.client_name == HOST, "the document has no name"
         assert client.token_endpoint_auth_method == "none"
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
 # --- from the document to a token
@@ -226,7 +228,7 @@ OWNER = Credentials(owner=True)
 
 
 class Visit:
-    """A server without a network, where Vera has signed in; her clients publish documents."""
+    """A server in this process, where Vera is signed in."""
 
     def __init__(self, live: LiveNode, http: httpx2.AsyncClient, vera: Credentials) -> None:
         self.live, self.http, self.vera = live, http, vera
@@ -244,16 +246,16 @@ class Visit:
         return await self.http.get("/authorize", params=asked)
 
     async def code(self, client: str, redirect: str) -> str:
-        """The code that Vera's consent gives, without the page."""
+        """Return the code of Vera's consent, without the consent page."""
         sent = await self.authorize(client, redirect)
         (sealed,) = parse_qs(urlsplit(sent.headers["location"]).query)["request"]
         wanted = Seals(self.live.node.keys).opened("authorization", sealed)
         assert wanted is not None
         code = token_format.code(os.urandom(SECRET_BYTES), redirected=wanted["redirected"])
-        taken = ("client", "client_name", "resource", "redirect_uri", "challenge", "scopes")
-        said = {name: wanted[name] for name in taken}
-        act = GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **said)
-        await self.live.call(self.vera, act._replace(scopes=tuple(wanted["scopes"])))
+        names = ("client", "client_name", "resource", "redirect_uri", "challenge", "scopes")
+        given = {name: wanted[name] for name in names}
+        grant = GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **given)
+        await self.live.call(self.vera, grant._replace(scopes=tuple(wanted["scopes"])))
         return code
 
     async def exchange(self, code: str, client: str) -> httpx2.Response:
@@ -281,12 +283,12 @@ async def visit(directory: str) -> AsyncIterator[Visit]:
                 yield Visit(live, http, Credentials(token))
 
 
-def test_a_client_that_publishes_its_document_goes_all_the_way(
+def test_published_client_gets_a_token_with_one_fetch(
     certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is asked for its document once, by whoever asks the person, and never for a token."""
+    """/authorize fetches the document. /token does not fetch it again."""
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         monkeypatch.setattr(endpoints, "Documents", site.documents)
         id, redirect = site.publish(), "https://client.example/cb"
         async with visit(str(tmp_path)) as vera:
@@ -299,13 +301,13 @@ def test_a_client_that_publishes_its_document_goes_all_the_way(
             assert again.status_code == 200, again.text
             assert len(site.asked) == 1
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_client_with_a_document_is_answered_where_that_says_and_is_nobody_else(
+def test_published_client_cannot_use_other_redirects_or_codes_of_others(
     certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         monkeypatch.setattr(endpoints, "Documents", site.documents)
         id, other = site.publish(), site.publish(path="/other.json")
         async with visit(str(tmp_path)) as vera:
@@ -321,126 +323,132 @@ def test_a_client_with_a_document_is_answered_where_that_says_and_is_nobody_else
             kept = [fact["outcome"]["code"] for fact in facts]
             assert kept == ["WRONG_REDIRECT", "WRONG_CLIENT", "WRONG_CLIENT"]
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-# --- what is no document
+# --- invalid documents
 
 NESTED = b'{"client_id":' + b"[" * 7000 + b"]" * 7000 + b"}"
+OTHER_CLIENT = "The client_id in the client's document is not"
 BODIES: dict[str, tuple[Any, dict[str, str], str]] = {
     "a page": (b"<html>", {"Content_Type": "text/html"}, "text/html instead of JSON"),
-    "no type": (b"{}", {"Content_Type": ""}, "nothing instead of JSON"),
+    "no type": (b"{}", {"Content_Type": ""}, "no content type instead of JSON"),
     "too large": (b"[" + b" " * documents.LARGEST + b"]", {}, "more than 16 KiB"),
     "packed": (gzip.compress(b" " * (1 << 20)), {"Content_Encoding": "gzip"}, "not JSON"),
     "not JSON": (b"{", {}, "not JSON"),
     "not text": (b"\xff\xfe", {}, "not JSON"),
-    "deeply nested": (NESTED, {}, "JSON|another"),
-    "a list": ([], {}, "client_id is another"),
-    "another client's": ({"client_id": "https://other.example/c"}, {}, "client_id is another"),
-    "nobody's": ({"redirect_uris": ["https://client.example/cb"]}, {}, "client_id is another"),
+    "deeply nested": (NESTED, {}, f"JSON|{OTHER_CLIENT}"),
+    "a list": ([], {}, OTHER_CLIENT),
+    "another client's": ({"client_id": "https://other.example/c"}, {}, OTHER_CLIENT),
+    "no client's": ({"redirect_uris": ["https://client.example/cb"]}, {}, OTHER_CLIENT),
 }
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_what_is_no_document_of_the_clients_is_refused(certified: Path, body: str) -> None:
+def test_invalid_document_is_refused(certified: Path, body: str) -> None:
     document, headers, why = BODIES[body]
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish(document, **headers)
         found = await why_refused(site.documents(), id)
         assert any(words in found for words in why.split("|")), found
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_redirect_is_not_followed(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_redirect_is_not_followed(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish()
         site.publish(path="/inner.json")
         for status in (301, 302, 303, 307, 308):
             site.answers["/client.json"] = status, {"Location": site.id("/inner.json")}, b""
-            assert f"answers {status}" in await why_refused(site.documents(), id)
+            assert f"answers with status {status}" in await why_refused(site.documents(), id)
         assert not any("/inner.json" in head for head in site.asked)
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
 @pytest.mark.parametrize("status", [204, 401, 404, 500])
-def test_another_status_is_no_document(certified: Path, status: int) -> None:
-    async def story(site: Site) -> None:
+def test_status_other_than_200_is_refused(certified: Path, status: int) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish()
         site.answers["/client.json"] = status, {"Content-Type": JSON}, b""
-        assert f"answers {status}" in await why_refused(site.documents(), id)
+        assert f"answers with status {status}" in await why_refused(site.documents(), id)
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_refusal_is_remembered_shortly(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that nobody lets this server ask another one again and again."""
+def test_refusal_is_cached_for_a_short_time(
+    certified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache stops callers from making this server flood another host."""
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         id, found = site.publish(b"{"), site.documents()
         first = await why_refused(found, id)
         site.publish()
         assert await why_refused(found, id) == first
         assert len(site.asked) == 1
-        monkeypatch.setattr(documents, "REFUSED_S", 0.0)
+        monkeypatch.setattr(documents, "REFUSAL_CACHE_S", 0.0)
         hasty = site.documents()
         site.publish(b"{")
         await why_refused(hasty, id)
         site.publish()
         assert "redirect_uris" in await hasty.of(id)
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_slow_server_is_not_waited_for(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "PATIENCE_S", 0.5)
+def test_slow_host_times_out(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "TIMEOUT_S", 0.5)
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish(b"{", Silent="yes", Content_Length="9")
         why = await why_refused(site.documents(), id)
         assert "did not answer within" in why or "ReadTimeout" in why
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_who_waits_behind_slow_ones_is_told_so_in_time_and_may_ask_again(
+def test_fetch_behind_slow_hosts_is_refused_in_time_and_can_be_retried(
     certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(documents, "TIMEOUT_S", 60.0)
 
-    async def story(site: Site) -> None:
-        crowd_goes = asyncio.Event()
+    async def scenario(site: Site) -> None:
+        crowd_released = asyncio.Event()
 
         async def look_up(host: str, port: int) -> list[str]:
             site.looked_up.append(host)
             if host != HOST:
-                await crowd_goes.wait()
+                await crowd_released.wait()
                 raise OSError
             return ["127.0.0.1"]
 
         trusted = ssl.create_default_context(cafile=str(site.certificate))
         found = Documents(allowed=lambda address: True, look_up=look_up, trusted=trusted)
-        ids = [f"https://slow-{number}.example/client.json" for number in range(documents.AT_ONCE)]
+        ids = [
+            f"https://slow-{number}.example/client.json"
+            for number in range(documents.MAX_CONCURRENT)
+        ]
         crowd = [asyncio.create_task(why_refused(found, id)) for id in ids]
         while len(site.looked_up) < len(ids):
             await asyncio.sleep(0)
-        monkeypatch.setattr(documents, "PATIENCE_S", 0.1)
+        monkeypatch.setattr(documents, "TIMEOUT_S", 0.1)
         id = site.publish()
         assert "Try again" in await why_refused(found, id)
-        crowd_goes.set()
+        crowd_released.set()
         await asyncio.gather(*crowd)
-        monkeypatch.setattr(documents, "PATIENCE_S", 60.0)
-        assert "redirect_uris" in await found.of(id), "that was not remembered against it"
+        monkeypatch.setattr(documents, "TIMEOUT_S", 60.0)
+        assert "redirect_uris" in await found.of(id), "the refusal was cached"
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_names_are_looked_up_where_nobody_else_waits(certified: Path) -> None:
-    """A name that nobody answers for keeps a thread busy for long."""
+def test_name_look_ups_do_not_use_the_default_executor(certified: Path) -> None:
+    """A look-up without an answer blocks its thread for a long time."""
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         over, loop = threading.Event(), asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
         busy = loop.run_in_executor(None, over.wait)
@@ -451,11 +459,11 @@ def test_names_are_looked_up_where_nobody_else_waits(certified: Path) -> None:
             await busy
         assert "is not a public address" in why
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_of_a_document_nothing_is_remembered_but_what_is_asked_of_it(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_cache_keeps_only_the_used_members_of_a_document(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.id()
         uris = ["https://client.example/cb"]
         more = {"client_name": "A client", "junk": [[]] * 1000, "jwks": {"keys": [{}] * 1000}}
@@ -465,43 +473,43 @@ def test_of_a_document_nothing_is_remembered_but_what_is_asked_of_it(certified: 
             assert await found.of(id) == {"redirect_uris": uris, "client_name": "A client"}
         assert len(site.asked) == 1
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_certificate_of_nobody_we_trust_is_refused(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_untrusted_certificate_is_refused(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish()
 
         async def look_up(host: str, port: int) -> list[str]:
             return ["127.0.0.1"]
 
         strict = Documents(allowed=lambda address: True, look_up=look_up)
-        assert "cannot be asked" in await why_refused(strict, id)
+        assert "cannot fetch" in await why_refused(strict, id)
         assert site.asked == []
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_certificate_is_for_the_name_and_not_for_the_address(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_certificate_of_another_host_name_is_refused(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         id = site.publish().replace(HOST, "other.example")
-        assert "cannot be asked" in await why_refused(site.documents(), id)
+        assert "cannot fetch" in await why_refused(site.documents(), id)
         assert site.asked == []
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_host_that_answers_nothing_is_refused(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_unreachable_host_is_refused(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         found = site.documents()
         id = site.publish()
         site.answers.clear()
-        assert "cannot be asked" in await why_refused(found, id.replace(str(site.port), "1"))
+        assert "cannot fetch" in await why_refused(found, id.replace(str(site.port), "1"))
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-# --- where nothing is fetched from
+# --- private addresses
 
 PRIVATE = re.findall(
     r"\S+",
@@ -525,46 +533,46 @@ PUBLIC = re.findall(
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_only_this_network_reaches_is_not_public(address: str) -> None:
+def test_private_address_is_not_public(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_of_the_internet_is_public(address: str) -> None:
+def test_internet_address_is_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", [place for place in PRIVATE if "%" not in place])
-def test_nothing_is_fetched_from_an_address_that_is_written_out(address: str) -> None:
+def test_private_address_in_the_url_is_refused(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     why = asyncio.run(why_refused(Documents(), f"https://{host}/client.json"))
     assert "is not a public address" in why
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8443", "127.1", "2130706433", "0x7f.1"])
-def test_nothing_is_fetched_from_this_machine_by_another_name(host: str) -> None:
+def test_other_names_of_this_machine_are_refused(host: str) -> None:
     why = asyncio.run(why_refused(Documents(), f"https://{host}/client.json"))
-    assert "is not a public address" in why or "There is no host" in why
+    assert "is not a public address" in why or "was not found" in why
 
 
 @pytest.mark.parametrize("private", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1"])
 @pytest.mark.parametrize("is_first", [False, True])
-def test_one_private_address_of_a_name_is_enough_to_refuse_it(
+def test_host_with_one_private_address_is_refused(
     certified: Path, private: str, is_first: bool
 ) -> None:
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         addresses = [private, "8.8.8.8"] if is_first else ["8.8.8.8", private]
         why = await why_refused(site.documents(*addresses), site.publish())
         assert "is not a public address" in why
         assert site.asked == []
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_name_is_looked_up_once_so_that_it_cannot_change_meanwhile(certified: Path) -> None:
-    """Asked a second time, the name would lead to this machine, where nothing may be fetched."""
+def test_host_name_is_resolved_only_once(certified: Path) -> None:
+    """A second look-up would return an address that is not allowed."""
 
-    async def story(site: Site) -> None:
+    async def scenario(site: Site) -> None:
         answers = iter([["127.0.0.1"], ["127.0.0.2"]])
 
         async def look_up(host: str, port: int) -> list[str]:
@@ -576,11 +584,11 @@ def test_a_name_is_looked_up_once_so_that_it_cannot_change_meanwhile(certified: 
         assert "redirect_uris" in await found.of(site.publish())
         assert next(answers) == ["127.0.0.2"]
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-def test_a_name_without_an_address_is_refused(certified: Path) -> None:
-    async def story(site: Site) -> None:
+def test_host_name_without_an_address_is_refused(certified: Path) -> None:
+    async def scenario(site: Site) -> None:
         async def look_up(host: str, port: int) -> list[str]:
             if host == HOST:
                 return []
@@ -588,12 +596,12 @@ def test_a_name_without_an_address_is_refused(certified: Path) -> None:
 
         found = Documents(look_up=look_up)
         assert "not a public address" in await why_refused(found, f"https://{HOST}/c")
-        assert "There is no host" in await why_refused(found, "https://nowhere.example/c")
+        assert "was not found" in await why_refused(found, "https://nowhere.example/c")
 
-    told(certified, story)
+    run_with_site(certified, scenario)
 
 
-# --- what is no client's id
+# --- invalid client ids
 
 IDS = [
     *("", "nope", "http://client.example/c", "ftp://client.example/c", "https:///c", "https://"),
@@ -609,19 +617,19 @@ IDS = [
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_what_is_no_address_of_a_document_is_refused_unasked(id: str) -> None:
+def test_invalid_client_id_is_refused_without_a_look_up(id: str) -> None:
     async def look_up(host: str, port: int) -> list[str]:
         raise AssertionError(f"{host} was looked up")
 
-    assert "A client's id" in asyncio.run(why_refused(Documents(look_up=look_up), id))
+    assert "The client id" in asyncio.run(why_refused(Documents(look_up=look_up), id))
 
 
-def test_a_name_that_cannot_be_looked_up_is_refused() -> None:
+def test_host_name_that_is_too_long_is_refused() -> None:
     long = "a" * 64 + ".example"
-    assert "There is no host" in asyncio.run(why_refused(Documents(), f"https://{long}/c"))
+    assert "was not found" in asyncio.run(why_refused(Documents(), f"https://{long}/c"))
 
 
-# --- what a document may say
+# --- content of documents
 
 MALFORMED: dict[str, dict[str, Any]] = {
     "no redirect": {},
@@ -643,12 +651,12 @@ MALFORMED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("document", MALFORMED)
-def test_a_malformed_document_makes_no_client(document: str) -> None:
+def test_malformed_document_is_refused(document: str) -> None:
     with pytest.raises(Refused):
         clients.published("https://client.example/c", MALFORMED[document])
 
 
-def test_a_name_is_a_line_of_text() -> None:
+def test_client_name_is_one_line_of_printable_text() -> None:
     document = {
         "redirect_uris": ["https://client.example/cb"],
         "client_name": " Cla\u202eude\x00\n  is " + "long " * 40,

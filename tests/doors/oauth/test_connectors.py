@@ -1,5 +1,5 @@
-"""One connector URL, one identity per person: the official MCP client with its OAuth support and a
-real browser, in which two people sign in and consent."""
+"""One connector URL gives each person their own identity. The official MCP client runs with its
+OAuth support, and two people sign in and consent in a real browser."""
 
 import asyncio
 import json
@@ -38,14 +38,14 @@ PASSWORD = "a horse, a battery, a staple"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium here"
+        CHROMIUM is None and "CI" not in os.environ, reason="Chromium is not installed"
     ),
 ]
 expect.set_options(timeout=LIMIT_MS)
 
 
-class Kept(TokenStorage):
-    """What a client remembers between its calls."""
+class MemoryStorage(TokenStorage):
+    """The tokens and the registration that a client keeps between its calls."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -64,10 +64,10 @@ class Kept(TokenStorage):
 
 
 class Callback:
-    """Where a client waits for the browser to come back."""
+    """The local web server where a client waits for the browser's redirect."""
 
     def __init__(self) -> None:
-        self._came: asyncio.Queue[str] = asyncio.Queue()
+        self._targets: asyncio.Queue[str] = asyncio.Queue()
 
     async def __aenter__(self) -> "Callback":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -87,20 +87,20 @@ class Callback:
         await writer.drain()
         writer.close()
         if "/callback" in line:
-            await self._came.put(line.split()[1])
+            await self._targets.put(line.split()[1])
 
     async def answer(self) -> dict[str, str]:
         async with asyncio.timeout(LIMIT_S):
-            target = await self._came.get()
+            target = await self._targets.get()
         return {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
 
 
 class Person:
-    """Somebody with a browser of their own, who lets a client of theirs in."""
+    """A person with their own browser, who connects a client. `asked` counts consent requests."""
 
     def __init__(self, served: RunningServer, name: str, context: BrowserContext) -> None:
         self.served, self.name, self.context = served, name, context
-        self.kept = Kept()
+        self.kept = MemoryStorage()
         self.asked = 0
 
     async def join(self, own: str) -> None:
@@ -121,7 +121,7 @@ class Person:
         await page.close()
 
     async def consent(self, url: str, agent: str, surface: str) -> None:
-        """What the person does where their client sends the browser."""
+        """Sign in if needed, choose a sender, and allow the connection."""
         page = await self.context.new_page()
         await page.goto(url)
         if await page.locator("#password").count():
@@ -140,7 +140,7 @@ class Person:
 
     @asynccontextmanager
     async def client(self, agent: str, surface: str) -> AsyncIterator[ClientSession]:
-        """The official client at the plain URL; it finds out everything else by itself."""
+        """Connect the official client, which is given only the URL."""
         url = f"{self.served.told['url']}/mcp"
         async with Callback() as callback:
 
@@ -148,7 +148,7 @@ class Person:
                 self.asked += 1
                 await self.consent(to, agent, surface)
 
-            async def came_back() -> AuthorizationCodeResult:
+            async def returned() -> AuthorizationCodeResult:
                 return AuthorizationCodeResult(**await callback.answer())
 
             auth = OAuthClientProvider(
@@ -160,7 +160,7 @@ class Person:
                 ),
                 self.kept,
                 redirected,
-                came_back,
+                returned,
             )
             async with (
                 httpx2.AsyncClient(auth=auth, timeout=LIMIT_S) as http,
@@ -179,7 +179,7 @@ async def called(session: ClientSession, tool: str, **arguments: Any) -> Any:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    assert CHROMIUM, "there is no Chromium, and CI must not pass without it"
+    assert CHROMIUM, "Chromium is not installed, and CI must not pass without it"
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -202,7 +202,7 @@ async def _two_people(served: RunningServer) -> None:
         vera = Person(served, "vera", await browser.new_context())
         await ada.join("otto")
         await vera.join("neo")
-        await vera.sign_out()  # she signs in again on the way to her consent
+        await vera.sign_out()  # she signs in again before her consent
         async with (
             ada.client("otto", "claudeai") as hers,
             vera.client("neo", "claudeai") as others,
@@ -220,9 +220,9 @@ async def _are_two(served: RunningServer, hers: ClientSession, others: ClientSes
     sent = await called(hers, "send", to="@neo-claudeai", text="Is it you?")
     (message,) = (await called(others, "inbox"))["messages"]
     assert (message["from"], message["source"]) == ("@otto-claudeai", "agent:otto-claudeai")
-    story = served.place.ok("explain", sent["message"]["id"])
-    assert story["token"]["use"] == "connection"
-    assert story["token"]["client"] == "Claude"
+    explained = served.place.ok("explain", sent["message"]["id"])
+    assert explained["token"]["use"] == "connection"
+    assert explained["token"]["client"] == "Claude"
     assert (await called(hers, "inbox"))["messages"] == []
 
 
@@ -236,7 +236,7 @@ async def _sees_only_her_own(vera: Person) -> None:
 
 
 async def _cannot_become(served: RunningServer, vera: Person) -> None:
-    """A form that was edited to name another person's agent is refused, and that is recorded."""
+    """Interlock refuses and records a form that names another person's agent."""
     page = await vera.context.new_page()
     await page.goto(_authorize(served, vera))
     assert "otto" not in await page.locator("main").inner_text()
@@ -262,7 +262,7 @@ def _authorize(served: RunningServer, person: Person) -> str:
 
 
 async def _choose(page: Page, own: str, other: str) -> None:
-    """Edits the form as somebody would who wants to be another person's agent."""
+    """Change the form to name another person's agent, as an attacker would."""
     await page.evaluate(
         """([own, other]) => {
             for (const field of document.querySelectorAll('form [name]')) {
@@ -284,7 +284,7 @@ async def _ends_one(
     listed = served.place.ok("connection", "list")["connections"]
     assert [found["address"] for found in listed] == ["@neo-claudeai"]
     assert (await called(others, "whoami"))["address"] == "@neo-claudeai"
-    # Her client is nobody any more: it has to ask her again, and so becomes another connection.
+    # Her client has lost its connection, so it asks her again and gets a new one.
     assert (await called(hers, "whoami"))["address"] == "@otto-claudeai"
     assert ada.asked == 2
     again = served.place.ok("connection", "list")["connections"]

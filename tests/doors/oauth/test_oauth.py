@@ -1,5 +1,5 @@
-"""The OAuth door as a client meets it, by plain HTTP: where everything is, how it comes to a token,
-what the token opens, and how that ends."""
+"""The OAuth door over plain HTTP: metadata, registration, consent, tokens, audiences, and the end
+of a connection."""
 
 import base64
 import json
@@ -10,6 +10,7 @@ import pytest
 
 from world.event_streams import listen
 from world.people_and_apps import (
+    PASSWORD,
     REDIRECT,
     VERIFIER,
     App,
@@ -32,10 +33,10 @@ def workspace(serve: Serve) -> ServedWorkspace:
     return workspace
 
 
-# --- where everything is
+# --- metadata
 
 
-def test_what_is_protected_says_who_gives_tokens_for_it(
+def test_protected_resource_names_its_authorization_server(
     workspace: ServedWorkspace, stranger: Caller
 ) -> None:
     for path in ("", "/mcp"):
@@ -48,7 +49,9 @@ def test_what_is_protected_says_who_gives_tokens_for_it(
         assert found["bearer_methods_supported"] == ["header"]
 
 
-def test_who_gives_tokens_says_where_and_how(workspace: ServedWorkspace, stranger: Caller) -> None:
+def test_authorization_server_describes_its_endpoints(
+    workspace: ServedWorkspace, stranger: Caller
+) -> None:
     found = stranger.get("/.well-known/oauth-authorization-server").json()
     assert found["issuer"] == workspace.url
     for name in ("authorization", "token", "registration", "revocation"):
@@ -64,7 +67,7 @@ def test_who_gives_tokens_says_where_and_how(workspace: ServedWorkspace, strange
     assert found["authorization_response_iss_parameter_supported"] is True
 
 
-def test_every_name_of_this_machine_is_an_issuer_of_its_own(
+def test_each_host_name_of_this_machine_is_its_own_issuer(
     workspace: ServedWorkspace, stranger: Caller
 ) -> None:
     host = f"localhost:{workspace.server.port}"
@@ -73,7 +76,7 @@ def test_every_name_of_this_machine_is_an_issuer_of_its_own(
 
 
 @pytest.mark.parametrize("host", ["localhost:1@evil.example", "127.0.0.1:x", "[::1]:1/evil"])
-def test_a_host_that_hides_another_is_no_name_of_this_machine(stranger: Caller, host: str) -> None:
+def test_host_header_that_hides_another_host_is_refused(stranger: Caller, host: str) -> None:
     answer = stranger.get("/.well-known/oauth-authorization-server", Host=host)
     assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
 
@@ -82,8 +85,8 @@ def test_a_host_that_hides_another_is_no_name_of_this_machine(stranger: Caller, 
     ("method", "target", "path"),
     [("POST", "/mcp", "/mcp"), ("GET", "/v1/whoami", ""), ("GET", "/v1/events", "")],
 )
-@pytest.mark.parametrize("token", [None, "ilk_nobodys"])
-def test_who_shows_no_good_token_is_told_where_to_get_one(
+@pytest.mark.parametrize("token", [None, "ilk_unknown"])
+def test_missing_or_unknown_token_gets_the_metadata_address(
     workspace: ServedWorkspace,
     stranger: Caller,
     method: str,
@@ -106,7 +109,7 @@ def test_who_shows_no_good_token_is_told_where_to_get_one(
 # --- registering
 
 
-def test_a_public_client_gets_an_id_and_no_secret(workspace: ServedWorkspace) -> None:
+def test_public_client_gets_an_id_and_no_secret(workspace: ServedWorkspace) -> None:
     about = App(workspace.server).about
     assert "client_secret" not in about
     assert about["redirect_uris"] == [REDIRECT]
@@ -114,7 +117,7 @@ def test_a_public_client_gets_an_id_and_no_secret(workspace: ServedWorkspace) ->
 
 
 @pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
-def test_a_client_with_a_secret_shows_it_wherever_it_asks(
+def test_client_with_a_secret_connects_refreshes_and_revokes(
     workspace: ServedWorkspace, vera: Browser, method: str
 ) -> None:
     app = App(workspace.server, token_endpoint_auth_method=method)
@@ -126,7 +129,7 @@ def test_a_client_with_a_secret_shows_it_wherever_it_asks(
     assert connected.tool().status_code == 401
 
 
-def test_a_revocation_with_another_secret_ends_nothing(
+def test_revocation_with_a_wrong_secret_is_refused(
     workspace: ServedWorkspace, vera: Browser
 ) -> None:
     app = App(workspace.server, token_endpoint_auth_method="client_secret_post")
@@ -136,27 +139,27 @@ def test_a_revocation_with_another_secret_ends_nothing(
     assert connected.tool().status_code == 200
 
 
-def test_the_largest_registration_goes_all_the_way(
+def test_largest_accepted_registration_completes_every_step(
     workspace: ServedWorkspace, vera: Browser
 ) -> None:
-    """What is let in at first must not turn out to be too large later."""
+    """No later step may refuse an accepted registration as too large."""
     uris = [f"https://client.example/{number}/{'a' * 460}" for number in range(8)]
     name = "N" * 300
     largest = max(
         count
         for count in range(1, 9)
-        if is_taken(workspace, {"redirect_uris": uris[:count], "client_name": name})
+        if is_accepted(workspace, {"redirect_uris": uris[:count], "client_name": name})
     )
     assert 4 < largest < 8
     app = App(workspace.server, redirect=uris[0], redirect_uris=uris[:largest], client_name=name)
     assert app.connect(vera).tool().status_code == 200
 
 
-def is_taken(workspace: ServedWorkspace, metadata: dict[str, Any]) -> bool:
+def is_accepted(workspace: ServedWorkspace, metadata: dict[str, Any]) -> bool:
     return workspace.app.register(metadata).status_code == 201
 
 
-def test_a_malformed_registration_is_in_the_log_once_in_a_while(
+def test_repeated_malformed_registrations_are_logged_once(
     workspace: ServedWorkspace, app: App
 ) -> None:
     for _ in range(30):
@@ -166,30 +169,26 @@ def test_a_malformed_registration_is_in_the_log_once_in_a_while(
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:1/cb", "http://localhost/cb", "http://[::1]:1/"])
-def test_a_program_on_this_machine_is_answered_at_whatever_port_was_free(
-    workspace: ServedWorkspace, vera: Browser, uri: str
-) -> None:
+def test_local_client_may_use_any_port(workspace: ServedWorkspace, vera: Browser, uri: str) -> None:
     app = App(workspace.server, redirect=uri)
-    there = urlsplit(uri)
-    host = f"[{there.hostname}]" if ":" in (there.hostname or "") else there.hostname
-    app.redirect = f"http://{host}:54321{there.path}"
+    parts = urlsplit(uri)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    app.redirect = f"http://{host}:54321{parts.path}"
     back = vera.consent(app.asks())
     assert back.headers["location"].startswith(app.redirect + "?")
     assert app.exchange(answered(back)["code"]).status_code == 200
 
 
-def test_an_app_is_answered_under_a_scheme_of_its_own(
-    workspace: ServedWorkspace, vera: Browser
-) -> None:
+def test_client_may_use_its_private_scheme(workspace: ServedWorkspace, vera: Browser) -> None:
     app = App(workspace.server, redirect="cursor://anysphere/callback")
     back = vera.consent(app.asks())
     assert back.headers["location"].startswith("cursor://anysphere/callback?code=")
 
 
-# --- asking, consenting, and the code
+# --- requests, consent and codes
 
 
-def test_an_answer_says_whose_it_is_and_what_it_answers(
+def test_answer_has_the_issuer_and_the_state(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     allowed = answered(vera.consent(app.asks()))
@@ -200,7 +199,9 @@ def test_an_answer_says_whose_it_is_and_what_it_answers(
     assert "state" not in answered(vera.consent(app.asks(state=None)))
 
 
-def test_two_clicks_are_one_consent(workspace: ServedWorkspace, app: App, vera: Browser) -> None:
+def test_double_click_grants_one_connection(
+    workspace: ServedWorkspace, app: App, vera: Browser
+) -> None:
     page = vera.get(app.asks())
     chosen = {"sender": "new otto", "surface otto": "twice", "answer": "allow"}
     before = len(workspace.connections())
@@ -215,7 +216,7 @@ def test_two_clicks_are_one_consent(workspace: ServedWorkspace, app: App, vera: 
     assert len(workspace.connections()) == before + 1
 
 
-def test_another_choice_is_another_consent(app: App, vera: Browser) -> None:
+def test_different_choices_give_different_codes(app: App, vera: Browser) -> None:
     page = vera.get(app.asks())
     codes = {
         answered(vera.submit("/consent", fields_of(page) | {"answer": "allow"} | chosen))["code"]
@@ -224,25 +225,25 @@ def test_another_choice_is_another_consent(app: App, vera: Browser) -> None:
     assert len(codes) == 2
 
 
-def test_a_client_that_said_where_to_be_answered_says_it_again(app: App, vera: Browser) -> None:
+def test_exchange_must_repeat_the_redirect_uri_of_the_request(app: App, vera: Browser) -> None:
     code = app.code(vera)
     refused = app.exchange(code, redirect_uri=None)
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
     assert app.exchange(code).status_code == 200
     for redirect in (None, REDIRECT):
-        unsaid = app.code(vera, redirect_uri=None)
-        assert app.exchange(unsaid, redirect_uri=redirect).status_code == 200
+        code = app.code(vera, redirect_uri=None)
+        assert app.exchange(code, redirect_uri=redirect).status_code == 200
 
 
 @pytest.mark.parametrize(
     "grant", ["password", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer", "x"]
 )
-def test_another_grant_is_said_not_to_be_supported(app: App, grant: str) -> None:
+def test_unsupported_grant_type_is_refused(app: App, grant: str) -> None:
     refused = app.exchange("x", grant_type=grant)
     assert (refused.status_code, refused.json()["error"]) == (400, "unsupported_grant_type")
 
 
-def test_a_refresh_for_less_is_answered_with_what_it_truly_may(app: App, vera: Browser) -> None:
+def test_refresh_answers_with_the_granted_scopes(app: App, vera: Browser) -> None:
     connected = app.connect(vera)
     given = app.refresh(connected.refresh_token, scope="mail").json()
     connected.take(given)
@@ -250,7 +251,7 @@ def test_a_refresh_for_less_is_answered_with_what_it_truly_may(app: App, vera: B
     assert sorted(given["scope"].split()) == who["scopes"]
 
 
-def test_a_registration_answers_with_what_is_registered_and_nothing_else(app: App) -> None:
+def test_registration_answer_has_only_registered_members(app: App) -> None:
     metadata = {
         "client_name": "A\tclient",
         "redirect_uris": [REDIRECT],
@@ -263,9 +264,9 @@ def test_a_registration_answers_with_what_is_registered_and_nothing_else(app: Ap
         "software_id": "x",
         "strange": True,
     }
-    told = app.register(metadata)
-    assert told.status_code == 201, told.text
-    about = told.json()
+    answer = app.register(metadata)
+    assert answer.status_code == 201, answer.text
+    about = answer.json()
     for name in ("client_id", "client_id_issued_at"):
         del about[name]
     assert about == {
@@ -290,25 +291,23 @@ def test_a_registration_answers_with_what_is_registered_and_nothing_else(app: Ap
         ("x-apple://open", 400),
     ],
 )
-def test_a_scheme_is_a_clients_own_where_its_name_or_a_dot_says_so(
-    app: App, uri: str, status: int
-) -> None:
+def test_private_scheme_needs_a_dot_or_a_well_known_name(app: App, uri: str, status: int) -> None:
     about = {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
     assert app.register(about).status_code == status
 
 
-def test_a_query_of_the_redirect_is_kept(workspace: ServedWorkspace, vera: Browser) -> None:
+def test_redirect_keeps_its_query(workspace: ServedWorkspace, vera: Browser) -> None:
     app = App(workspace.server, redirect=f"{REDIRECT}?tenant=7")
     back = vera.consent(app.asks())
     assert answered(back)["tenant"] == "7"
     assert app.exchange(answered(back)["code"]).status_code == 200
 
 
-def test_who_is_not_signed_in_signs_in_on_the_way(workspace: ServedWorkspace, app: App) -> None:
+def test_sign_in_returns_to_the_consent_page(workspace: ServedWorkspace, app: App) -> None:
     browser, target = Browser(workspace.server), app.asks()
     page = browser.get(target)
     assert "Sign in" in page.text
-    form = fields_of(page) | {"username": "vera", "password": "a sentence that nobody guesses"}
+    form = fields_of(page) | {"username": "vera", "password": PASSWORD}
     back = browser.submit("/person/sign-in", form)
     browser.name = "vera"
     assert back.headers["location"] == target
@@ -316,9 +315,7 @@ def test_who_is_not_signed_in_signs_in_on_the_way(workspace: ServedWorkspace, ap
     assert app.exchange(answered(allowed)["code"]).status_code == 200
 
 
-def test_a_token_lasts_for_an_hour_and_is_not_to_be_kept_on_the_way(
-    app: App, vera: Browser
-) -> None:
+def test_token_answer_lasts_an_hour_and_is_not_cached(app: App, vera: Browser) -> None:
     given = app.exchange(app.code(vera))
     assert given.headers["cache-control"] == "no-store"
     answer = given.json()
@@ -328,7 +325,7 @@ def test_a_token_lasts_for_an_hour_and_is_not_to_be_kept_on_the_way(
     assert answer["access_token"] != answer["refresh_token"]
 
 
-def test_a_client_is_whom_the_person_chose(app: App, vera: Browser) -> None:
+def test_client_acts_as_the_chosen_sender(app: App, vera: Browser) -> None:
     connected = app.connect(vera, "new otto")
     who = connected.tool().json()["result"]["structuredContent"]
     assert (who["sender"], who["agent"], who["kind"]) == ("otto-claude", "otto", "agent")
@@ -338,7 +335,7 @@ def test_a_client_is_whom_the_person_chose(app: App, vera: Browser) -> None:
     assert (other["sender"], other["unread"]) == ("vera", 1)
 
 
-def test_a_message_of_a_connection_says_which_client_and_whose(
+def test_explain_names_the_client_and_person_of_a_connection(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     connected = app.connect(vera, "own otto")
@@ -352,7 +349,7 @@ def test_a_message_of_a_connection_says_which_client_and_whose(
     assert "Connection: 'On the train', of the client 'Claude', which acts for @vera." in shown
 
 
-def test_a_client_that_acts_for_a_person_is_not_that_person(
+def test_client_that_acts_for_a_person_is_not_that_person(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     connected = app.connect(vera, resource=workspace.url)
@@ -362,12 +359,12 @@ def test_a_client_that_acts_for_a_person_is_not_that_person(
     assert (listed.status_code, listed.json()["code"]) == (403, "MISSING_SCOPE")
 
 
-def test_scopes_that_nobody_can_have_are_not_granted(app: App, vera: Browser) -> None:
+def test_admin_gate_and_unknown_scopes_are_not_granted(app: App, vera: Browser) -> None:
     given = app.exchange(app.code(vera, scope="mail admin gate:athena openid"))
     assert given.json()["scope"] == "mail"
 
 
-def test_what_a_connection_may_not_is_refused_with_the_scope_that_it_lacks(
+def test_refusal_names_the_missing_scope(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     connected = app.connect(vera, scope="mail", resource=workspace.url)
@@ -385,7 +382,7 @@ def test_what_a_connection_may_not_is_refused_with_the_scope_that_it_lacks(
 # --- audiences
 
 
-def test_a_token_for_the_whole_server_opens_both_doors(
+def test_token_for_the_whole_server_works_for_http_and_mcp(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     connected = app.connect(vera, resource=f"{workspace.url}/")
@@ -393,16 +390,16 @@ def test_a_token_for_the_whole_server_opens_both_doors(
     assert connected.tool().status_code == 200
 
 
-def test_without_a_resource_a_token_is_for_mcp(app: App, vera: Browser) -> None:
+def test_token_without_a_resource_is_for_mcp(app: App, vera: Browser) -> None:
     connected = app.connect(vera, resource=None)
     assert connected.tool().status_code == 200
     assert connected.whoami().json()["code"] == "WRONG_AUDIENCE"
 
 
-# --- what comes after
+# --- refresh and revocation
 
 
-def test_a_refresh_gives_the_next_pair_and_ends_the_one_before(app: App, vera: Browser) -> None:
+def test_refresh_returns_new_tokens_and_ends_the_old_ones(app: App, vera: Browser) -> None:
     connected = app.connect(vera)
     before = connected.token
     connected.refresh()
@@ -414,16 +411,18 @@ def test_a_refresh_gives_the_next_pair_and_ends_the_one_before(app: App, vera: B
 
 
 @pytest.mark.parametrize("which", ["access_token", "refresh_token"])
-def test_a_client_ends_its_connection_by_either_token(app: App, vera: Browser, which: str) -> None:
+def test_client_revokes_its_connection_with_either_token(
+    app: App, vera: Browser, which: str
+) -> None:
     connected = app.connect(vera)
     assert app.revoke(connected.given[which]).status_code == 200
     assert connected.tool().status_code == 401
     assert app.refresh(connected.refresh_token).json()["error"] == "invalid_grant"
-    assert app.revoke(connected.given[which]).status_code == 200, "it is gone already"
+    assert app.revoke(connected.given[which]).status_code == 200, "a second revocation succeeds"
 
 
-def test_a_revocation_of_nothing_is_no_error(app: App) -> None:
-    assert app.revoke("ilk_nobodys").status_code == 200
+def test_revocation_of_an_unknown_token_succeeds(app: App) -> None:
+    assert app.revoke("ilk_unknown").status_code == 200
     assert app.revoke("x").status_code == 200
 
 
@@ -440,13 +439,13 @@ def test_connections_are_listed_named_and_revoked_one_by_one(
     assert named["name"] == "On the train"
     with (
         listen(workspace.server, first.token) as ended,
-        listen(workspace.server, second.token) as goes_on,
+        listen(workspace.server, second.token) as live,
     ):
         place.ok("connection", "revoke", one["id"])
         assert ended.until("refused")[-1].data["code"] == "BAD_TOKEN"
         assert ended.next() is None
         place.ok("group", "create", "mark", "--member", "@otto")
-        assert goes_on.until("group_set")
+        assert live.until("group_set")
     assert first.whoami().status_code == 401
     assert second.whoami().status_code == 200
     assert [c["id"] for c in workspace.connections()][-1] == two["id"]
@@ -456,7 +455,7 @@ def test_connections_are_listed_named_and_revoked_one_by_one(
 # --- bodies
 
 
-def test_a_body_that_is_no_form_is_refused(stranger: Caller) -> None:
+def test_body_that_is_not_a_form_is_refused(stranger: Caller) -> None:
     for target in ("/token", "/revoke"):
         answer = stranger.http.post(target, json={"grant_type": "authorization_code"})
         assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
@@ -464,10 +463,10 @@ def test_a_body_that_is_no_form_is_refused(stranger: Caller) -> None:
         assert large.status_code == 413
 
 
-def test_a_client_may_name_itself_in_its_header_alone(
+def test_client_may_send_its_id_only_in_the_header(
     workspace: ServedWorkspace, vera: Browser, stranger: Caller
 ) -> None:
-    """RFC 6749 wants the id once, and Basic has it."""
+    """RFC 6749 requires the id once, and the Basic header contains it."""
     app = App(workspace.server, token_endpoint_auth_method="client_secret_basic")
     code = app.code(vera)
     pair = base64.b64encode(f"{app.id}:{app.about['client_secret']}".encode()).decode()
@@ -481,11 +480,9 @@ def test_a_client_may_name_itself_in_its_header_alone(
     assert given.status_code == 200, given.text
 
 
-def test_nothing_that_proves_anything_stands_in_the_log(
-    workspace: ServedWorkspace, app: App, vera: Browser
-) -> None:
+def test_log_contains_no_secret(workspace: ServedWorkspace, app: App, vera: Browser) -> None:
     code = app.code(vera)
     connected = app.exchange(code).json()
-    told = json.dumps(workspace.place.facts())
+    log = json.dumps(workspace.place.facts())
     for secret in (code, connected["access_token"], connected["refresh_token"], VERIFIER):
-        assert secret not in told
+        assert secret not in log

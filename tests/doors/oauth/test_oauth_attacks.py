@@ -1,5 +1,5 @@
-"""The table of attacks on signing in: what is tried, how it is refused, and what the log says of it
-afterwards. Each row is played against a server that is running, by plain HTTP."""
+"""The table of attacks on sign-in and OAuth. Each row has an attempt, the refusal, and the code
+that the log records. Each attempt runs over plain HTTP against a running server."""
 
 import base64
 import html
@@ -37,7 +37,7 @@ from world.served_workspace import Serve, ServedWorkspace
 
 OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
-# So that every refusal is a fact, however many there were before.
+# These constants remove the limits on logged refusals, so that every refusal is a fact.
 LOUD = {
     "interlock.rooms.transaction.QUIET_MS": 0,
     "interlock.rooms.transaction.MAX_REFUSALS_PER_MINUTE": 10_000,
@@ -70,12 +70,12 @@ def workspace(serve: Serve) -> ServedWorkspace:
 
 
 def code_for(workspace: ServedWorkspace) -> str:
-    """A code that Vera gave to the app."""
+    """Return a code that Vera granted to the app."""
     return workspace.app.code(workspace.person("vera"))
 
 
 def connected_app(workspace: ServedWorkspace, **changes: str | None) -> ConnectedApp:
-    """The app, connected by Vera."""
+    """Return the app after Vera connected it."""
     return workspace.app.connect(workspace.person("vera"), **changes)
 
 
@@ -83,14 +83,14 @@ Attempt = Callable[[ServedWorkspace], httpx2.Response]
 
 
 class Attack(NamedTuple):
-    """`status` and `said` are how it is refused: the latter stands in the answer, or in the address
-    that the browser is sent back to. `kept` is the code that the log has afterwards, if any."""
+    """`status` and `text` describe the refusal. The text is in the answer, or in the address of the
+    redirect. `logged` is the code that the log records, or None."""
 
     name: str
     attempt: Attempt
     status: int
-    said: str
-    kept: str | None
+    text: str
+    logged: str | None
 
 
 # --- codes
@@ -107,7 +107,7 @@ def a_code_twice(workspace: ServedWorkspace) -> httpx2.Response:
 
 
 def a_code_with(workspace: ServedWorkspace, **changes: str | None) -> httpx2.Response:
-    """Whoever shows it otherwise than its client would gets nothing, and takes nothing away."""
+    """Exchange a code with changed parameters. The code must still work for its client."""
     code = code_for(workspace)
     refused = workspace.app.exchange(code, **changes)
     assert workspace.app.exchange(code).status_code == 200
@@ -130,7 +130,7 @@ def a_made_up_code(workspace: ServedWorkspace) -> httpx2.Response:
     return workspace.app.exchange("ilc_" + "a" * 60)
 
 
-# --- what is asked for
+# --- authorization and registration
 
 
 def authorize(workspace: ServedWorkspace, **changes: str | None) -> httpx2.Response:
@@ -158,7 +158,7 @@ def with_redirect(uri: Any) -> dict[str, Any]:
     return {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
 
 
-# --- tokens elsewhere
+# --- tokens with another audience
 
 
 def a_token_for_mcp_at_the_api(workspace: ServedWorkspace) -> httpx2.Response:
@@ -199,7 +199,7 @@ def a_refresh_for_another_audience(workspace: ServedWorkspace) -> httpx2.Respons
 
 
 def a_refresh_token_twice(workspace: ServedWorkspace) -> httpx2.Response:
-    """The tokens that came of its first use die too, and what listens with them hears the end."""
+    """The reuse also ends the tokens from the first use, and the streams that use them."""
     connected = connected_app(workspace, resource=workspace.url)
     spent = connected.refresh_token
     connected.refresh()
@@ -223,7 +223,7 @@ def a_refresh_token_of_another_client(workspace: ServedWorkspace) -> httpx2.Resp
 
 
 def a_refresh_token_with_more_scopes(workspace: ServedWorkspace) -> httpx2.Response:
-    """What nobody granted is not given."""
+    """The answer has only the granted scopes."""
     connected = connected_app(workspace, scope="mail")
     return workspace.app.refresh(connected.refresh_token, scope="mail claim admin")
 
@@ -236,7 +236,7 @@ def a_refresh_token_after_revocation(workspace: ServedWorkspace) -> httpx2.Respo
 
 
 def a_revocation_by_another_client(workspace: ServedWorkspace) -> httpx2.Response:
-    """Refused as RFC 7009 wants it: it looks as if there were no such token."""
+    """RFC 7009: the answer is the same as for an unknown token."""
     connected = connected_app(workspace)
     answer = App(workspace.server).revoke(connected.token)
     assert connected.tool().status_code == 200
@@ -267,7 +267,7 @@ def without_its_secret(
 def consent(
     workspace: ServedWorkspace, changes: dict[str, str], headers: dict[str, str] | None = None
 ) -> httpx2.Response:
-    """Vera's browser sends the form of the page, changed; nothing may come of it."""
+    """Submit a changed consent form from Vera's browser. It must grant nothing."""
     page = workspace.person("vera").get(workspace.app.asks())
     fields = fields_of(page) | {"sender": "own otto", "answer": "allow"} | changes
     before = workspace.place.facts("connection_granted")
@@ -288,13 +288,13 @@ def consent_signed_out(workspace: ServedWorkspace) -> httpx2.Response:
 
 
 def choose(workspace: ServedWorkspace, sender: str, surface: str = "x") -> httpx2.Response:
-    """As if the page had offered it, with a name for a new surface wherever one can be written."""
+    """Submit a sender that the page did not offer, with a surface name for each agent."""
     surfaces = {f"surface {agent}": surface for agent in ("eve", "ada", "otto")}
     return consent(workspace, {"sender": sender, **surfaces})
 
 
 def framed(workspace: ServedWorkspace, target: str | None = None) -> httpx2.Response:
-    """The page says that it is not to be framed, and is refused to whoever does so all the same."""
+    """The page has headers against framing, and the server refuses a request from a frame."""
     target = target or workspace.app.asks()
     page = workspace.person("vera").get(target)
     assert page.status_code == 200
@@ -319,7 +319,7 @@ def changed_request(workspace: ServedWorkspace) -> httpx2.Response:
 
 
 def old_request(workspace: ServedWorkspace) -> httpx2.Response:
-    """The same as it would be if it had been made earlier."""
+    """Return the answer to a request that was sealed too long ago."""
     keys = Keys(str(workspace.place.workspace))
     seal = Fernet(base64.urlsafe_b64encode(keys.derived(b"authorization")))
     sealed = request_of(workspace.app.asks())
@@ -353,10 +353,10 @@ def client_id_of_another_server(workspace: ServedWorkspace) -> httpx2.Response:
     return workspace.app.authorize(client_id=App(workspace.other_servers["hasty"]).id)
 
 
-# --- being led elsewhere
+# --- redirects to other sites
 
-WAYS = ("next", "return", "return_to", "redirect", "redirect_uri", "url", "to")
-ELSEWHERE = dict.fromkeys(WAYS, EVIL)
+NAMES = ("next", "return", "return_to", "redirect", "redirect_uri", "url", "to")
+ELSEWHERE = dict.fromkeys(NAMES, EVIL)
 
 
 def signing_in_with_a_next(workspace: ServedWorkspace) -> httpx2.Response:
@@ -400,12 +400,10 @@ def a_state_that_breaks_lines(workspace: ServedWorkspace) -> httpx2.Response:
     return back
 
 
-# --- tokens in addresses
+# --- tokens in URLs
 
 
-def in_the_address(
-    workspace: ServedWorkspace, method: str, target: str, name: str
-) -> httpx2.Response:
+def in_the_url(workspace: ServedWorkspace, method: str, target: str, name: str) -> httpx2.Response:
     connected = connected_app(workspace, resource=workspace.url)
     secret = connected.refresh_token if name == "refresh_token" else connected.token
     return workspace.stranger.http.request(method, target, params={name: secret})
@@ -415,7 +413,7 @@ def in_the_address(
 
 
 def guessing(workspace: ServedWorkspace) -> httpx2.Response:
-    """The right password is refused too by then, so that nobody learns that it was right."""
+    """After too many guesses, the server refuses the right password too, and reveals nothing."""
     Browser(workspace.server).join("gina")
     guesser = Browser(workspace.server)
     for number in range(TRIES):
@@ -491,18 +489,18 @@ def at_the_open(workspace: ServedWorkspace, method: str, target: str) -> httpx2.
 
 
 REDIRECTS = {
-    "nobody registered": f"{EVIL}/callback",
-    "begins alike": f"{REDIRECT}.evil.example/",
-    "goes on": f"{REDIRECT}/more",
-    "has a host that begins alike": "https://client.example.evil.example/callback",
-    "has the host for a user": "https://client.example@evil.example/callback",
+    "is not registered": f"{EVIL}/callback",
+    "has the same prefix": f"{REDIRECT}.evil.example/",
+    "has a longer path": f"{REDIRECT}/more",
+    "has a host with the same prefix": "https://client.example.evil.example/callback",
+    "has the host as a user": "https://client.example@evil.example/callback",
     "has a user": "https://user@client.example/callback",
     "has another port": "https://client.example:8443/callback",
     "is plain HTTP": "http://client.example/callback",
     "has a query": f"{REDIRECT}?next={EVIL}",
     "has a fragment": f"{REDIRECT}#x",
     "is a script": "javascript:alert(1)",
-    "is nothing": "nothing",
+    "is not a URL": "nothing",
 }
 STRANGE_REDIRECTS: tuple[Any, ...] = (
     *("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "about:blank"),
@@ -514,10 +512,10 @@ NOT_PUBLIC = {
     "on this machine, by name": "https://localhost/client.json",
     "on this machine, at a port": "https://127.0.0.1:7420/client.json",
     "on this machine, as IPv6": "https://[::1]/client.json",
-    "on this machine, as both": "https://[::ffff:127.0.0.1]/client.json",
+    "on this machine, as IPv4 in IPv6": "https://[::ffff:127.0.0.1]/client.json",
     "on this machine, as a number": "https://2130706433/client.json",
     "on a private network": "https://10.0.0.1/client.json",
-    "on another one": "https://192.168.1.1/client.json",
+    "on another private network": "https://192.168.1.1/client.json",
     "on a private network, as IPv6": "https://[fd00::1]/client.json",
     "with a cloud's metadata": "https://169.254.169.254/latest/meta-data",
     "link-local": "https://[fe80::1]/client.json",
@@ -526,21 +524,21 @@ NO_ADDRESS = {
     "over plain HTTP": "http://client.example/client.json",
     "with a user": "https://user@client.example/client.json",
     "without a path": "https://client.example",
-    "at a host that is none": "https://[::1/client.json",
+    "at a malformed host": "https://[::1/client.json",
     "at a file": "file:///etc/passwd",
 }
 DOCUMENTS = {
     "is not a public address": NOT_PUBLIC,
-    "A client's id": NO_ADDRESS,
-    "There is no host": {"at a host that cannot be": f"https://{'a' * 64}.example/client.json"},
+    "The client id": NO_ADDRESS,
+    "was not found": {"at an impossible host": f"https://{'a' * 64}.example/client.json"},
 }
 MALFORMED = {
-    "nothing": b"",
-    "no JSON": b"{",
+    "an empty body": b"",
+    "invalid JSON": b"{",
     "a list": b"[]",
     "no redirects": b"{}",
     "redirects that are text": b'{"redirect_uris": "https://client.example/callback"}',
-    "no text": b"\xff\xfe\x00",
+    "bytes that are not text": b"\xff\xfe\x00",
     "half a character": b'{"redirect_uris": ["https://a.example/"], "client_name": "\\ud800"}',
     "a name that is a number": b'{"redirect_uris": ["https://a.example/"], "client_name": 5}',
     "deep nesting": b'{"redirect_uris": ' + b"[" * DEEP + b"]" * DEEP + b"}",
@@ -625,7 +623,7 @@ ASKING = [
         Attack(
             f"a redirect that {name}",
             partial(authorize, redirect_uri=uri),
-            *(400, "Nothing was granted", "WRONG_REDIRECT"),
+            *(400, "Interlock granted nothing", "WRONG_REDIRECT"),
         )
         for name, uri in REDIRECTS.items()
     ),
@@ -633,12 +631,12 @@ ASKING = [
     Attack(
         "a plain challenge",
         partial(authorize, code_challenge=VERIFIER, code_challenge_method="plain"),
-        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
+        *(400, "code_challenge_method S256", "PLAIN_CHALLENGE"),
     ),
     Attack(
         "no challenge",
         partial(authorize, code_challenge=None, code_challenge_method=None),
-        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
+        *(400, "code_challenge_method S256", "PLAIN_CHALLENGE"),
     ),
     Attack(
         "a token instead of a code",
@@ -662,22 +660,26 @@ ASKING = [
         Attack(
             f"a client's document {name}",
             partial(authorize, client_id=id),
-            *(400, said, "BAD_CLIENT_DOCUMENT"),
+            *(400, text, "BAD_CLIENT_DOCUMENT"),
         )
-        for said, ids in DOCUMENTS.items()
+        for text, ids in DOCUMENTS.items()
         for name, id in ids.items()
     ),
-    Attack("a request for a client's id", request_as_client_id, 400, "Nothing was granted", None),
+    Attack(
+        "a request as a client's id",
+        request_as_client_id,
+        *(400, "Interlock granted nothing", None),
+    ),
     Attack(
         "a client's id of another server",
         client_id_of_another_server,
-        *(400, "Nothing was granted", None),
+        *(400, "Interlock granted nothing", None),
     ),
 ]
 REGISTERING = [
     *(
         Attack(
-            f"to be answered at {str(uri)[:30]}",
+            f"to register the redirect {str(uri)[:30]}",
             partial(register, metadata=with_redirect(uri)),
             *(400, "invalid_", "BAD_REGISTRATION"),
         )
@@ -739,12 +741,12 @@ TOKENS = [
         a_refresh_token_after_revocation,
         *(400, "invalid_grant", None),
     ),
-    Attack("a refresh token for a token", a_refresh_token_as_a_token, 401, "BAD_TOKEN", None),
+    Attack("a refresh token as a token", a_refresh_token_as_a_token, 401, "BAD_TOKEN", None),
     Attack("a revocation by another client", a_revocation_by_another_client, 200, "", None),
     *(
         Attack(
-            f"a secret in the address of {method} {target}, as {name}",
-            partial(in_the_address, method=method, target=target, name=name),
+            f"a secret in the URL of {method} {target}, as {name}",
+            partial(in_the_url, method=method, target=target, name=name),
             *(400, "USAGE", "TOKEN_IN_URL"),
         )
         for method, target, name in (
@@ -768,7 +770,7 @@ PAGES = [
     Attack(
         "consent with another's form", consent_with_the_form_of_another, 403, "", "FORGED_CONSENT"
     ),
-    Attack("consent by nobody", consent_signed_out, 403, "", "FORGED_CONSENT"),
+    Attack("consent without a sign-in", consent_signed_out, 403, "", "FORGED_CONSENT"),
     *(
         Attack(
             f"consent from {origin}",
@@ -782,11 +784,11 @@ PAGES = [
         partial(consent, changes={}, headers={"Sec-Fetch-Site": "cross-site"}),
         *(403, "FOREIGN_ORIGIN", "FORGED_CONSENT"),
     ),
-    Attack("consent within a frame", framed, 403, "not shown within", "FRAMED_PAGE"),
+    Attack("consent in a frame", framed, 403, "inside another page", "FRAMED_PAGE"),
     Attack(
-        "a person's page within a frame",
+        "a person's page in a frame",
         partial(framed, target="/person"),
-        *(403, "not shown within", "FRAMED_PAGE"),
+        *(403, "inside another page", "FRAMED_PAGE"),
     ),
     *(
         Attack(
@@ -801,15 +803,15 @@ PAGES = [
         partial(choose, sender="new otto", surface="x"),
         *(409, "otto-x", None),
     ),
-    Attack("to choose nobody", partial(choose, sender=""), 400, "Choose whom", None),
-    Attack("a request that was changed", changed_request, 410, "Begin again", None),
-    Attack("a request that is old", old_request, 410, "Begin again", None),
-    Attack("a request of another server", request_of_another_server, 410, "Begin again", None),
-    Attack("a client's id for a request", client_id_as_request, 410, "Begin again", None),
-    Attack("to be led elsewhere by signing in", signing_in_with_a_next, 303, "/person", None),
-    Attack("to sign in for no request", signing_in_with_a_strange_request, 410, "Begin", None),
-    Attack("to be led elsewhere by consent", consenting_with_a_next, 303, "code=", None),
-    Attack("to be led elsewhere by denial", denying_with_a_next, 303, "access_denied", None),
+    Attack("to choose no sender", partial(choose, sender=""), 400, "Choose the name", None),
+    Attack("a request that was changed", changed_request, 410, "Start again", None),
+    Attack("a request that is old", old_request, 410, "Start again", None),
+    Attack("a request of another server", request_of_another_server, 410, "Start again", None),
+    Attack("a client's id as a request", client_id_as_request, 410, "Start again", None),
+    Attack("sign-in with a redirect", signing_in_with_a_next, 303, "/person", None),
+    Attack("sign-in with a bad request", signing_in_with_a_strange_request, 410, "Start", None),
+    Attack("consent with a redirect", consenting_with_a_next, 303, "code=", None),
+    Attack("denial with a redirect", denying_with_a_next, 303, "access_denied", None),
     Attack("a state that breaks lines", a_state_that_breaks_lines, 303, "%0D%0A", None),
     Attack("to guess a password", guessing, 429, "failed too often", "GUESSED_PASSWORD"),
     Attack("an invitation that was used", an_invitation_twice, 404, "was used", None),
@@ -820,7 +822,7 @@ PAGES = [
 ]
 PLAIN = [
     Attack(
-        f"plain HTTP from elsewhere at {path}",
+        f"plain HTTP from another machine at {path}",
         partial(at_the_open, method=method, target=path),
         *(404, "over plain HTTP", None),
     )
@@ -830,25 +832,25 @@ TABLE = [*CODES, *ASKING, *REGISTERING, *TOKENS, *PAGES, *PLAIN]
 
 
 @pytest.mark.parametrize("attack", TABLE, ids=lambda attack: attack.name)
-def test_an_attack_is_refused_and_recorded(workspace: ServedWorkspace, attack: Attack) -> None:
+def test_attack_is_refused_and_recorded(workspace: ServedWorkspace, attack: Attack) -> None:
     before = workspace.logged_refusals()
-    counted = workspace.counted_refusals(attack.kept) if attack.kept else 0
+    counted = workspace.counted_refusals(attack.logged) if attack.logged else 0
     refused = attack.attempt(workspace)
-    led_to = refused.headers.get("location", "")
+    redirect = refused.headers.get("location", "")
     assert refused.status_code == attack.status, refused.text
-    assert attack.said in html.unescape(refused.text) + led_to
-    assert led_to.partition("?")[0] in ("", "/person", "/consent", REDIRECT)
-    assert "evil.example" not in urlsplit(led_to).netloc
-    assert workspace.logged_refusals()[len(before) :] == ([attack.kept] if attack.kept else [])
-    if attack.kept in INTRUSIONS:
-        assert workspace.counted_refusals(attack.kept) == counted + 1
+    assert attack.text in html.unescape(refused.text) + redirect
+    assert redirect.partition("?")[0] in ("", "/person", "/consent", REDIRECT)
+    assert "evil.example" not in urlsplit(redirect).netloc
+    assert workspace.logged_refusals()[len(before) :] == ([attack.logged] if attack.logged else [])
+    if attack.logged in INTRUSIONS:
+        assert workspace.counted_refusals(attack.logged) == counted + 1
 
 
-def test_the_table_has_every_intrusion_that_the_log_may_hold() -> None:
-    assert set(INTRUSIONS) <= {attack.kept for attack in TABLE}
+def test_table_covers_every_code_that_the_log_records() -> None:
+    assert set(INTRUSIONS) <= {attack.logged for attack in TABLE}
 
 
-def test_registering_stores_nothing_however_often(workspace: ServedWorkspace) -> None:
+def test_registration_stores_nothing(workspace: ServedWorkspace) -> None:
     before = workspace.place.facts()
     for number in range(200):
         about = with_redirect(f"https://client.example/{number}")
@@ -856,7 +858,7 @@ def test_registering_stores_nothing_however_often(workspace: ServedWorkspace) ->
     assert workspace.place.facts() == before
 
 
-def test_a_public_address_over_plain_http_is_refused(
+def test_public_address_with_plain_http_is_refused(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     place = Place(tmp_path_factory.mktemp("plain"))

@@ -1,12 +1,11 @@
-"""The OAuth door: how a remote client comes to act as one of a person's senders.
+"""The OAuth door: remote clients get tokens, and then act as one of a person's senders.
 
-The MCP SDK decides which requests of the protocol are valid. The node has the codes and the tokens,
-and decides who may act as whom. People sign in and consent on the pages of the web door.
+The MCP SDK validates the requests of the protocol. The node stores codes and tokens, and decides
+which client may act as which sender. People sign in and consent on the pages of the web door.
 
-This module has the routes, and the documents that say where everything is: RFC 9728 for the
-protected resources, RFC 8414 for the server that gives tokens. `endpoints` answers requests,
-`provider` stands between the SDK and the node, `clients` knows the clients, and `documents` fetches
-what clients publish about themselves.
+This module has the routes and the metadata documents: RFC 9728 for the protected resources, RFC
+8414 for the authorization server. `endpoints` answers requests, `provider` connects the SDK to the
+node, `clients` validates clients, and `documents` fetches the documents that clients publish.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,8 +34,8 @@ WELL_KNOWN = "/.well-known/oauth-"
 
 
 def routes(live: LiveNode, load: Load, notice: Notice) -> list[BaseRoute]:
-    """Every endpoint. `load` imports a module without blocking the event loop; `notice` makes a
-    page for a person, of a title and a text."""
+    """Return the routes of all endpoints. `load` imports a module without blocking the event loop.
+    `notice` makes a page for a person, from a title, a text and an HTTP status."""
     loaded: Endpoints | None = None
 
     async def answer(name: str, request: Request) -> Response:
@@ -62,7 +61,7 @@ def routes(live: LiveNode, load: Load, notice: Notice) -> list[BaseRoute]:
 
 
 def _open(path: str, endpoint: Endpoint, method: str = "GET") -> BaseRoute:
-    """A route for clients that run in pages of other sites. It takes no cookie."""
+    """Return a route that clients in pages of other sites may call. It ignores cookies."""
     shared = CORSMiddleware(
         Route(path, endpoint, methods=[method]),
         allow_origins=["*"],
@@ -74,14 +73,15 @@ def _open(path: str, endpoint: Endpoint, method: str = "GET") -> BaseRoute:
 
 
 def base_of(request: Request) -> str:
-    """The address that the server is known by; every other address begins with it. Raises NotFound
-    over plain HTTP beyond this machine, where others could read codes and tokens on their way."""
+    """Return the server's public address, the prefix of every other address. Raise NotFound for
+    plain HTTP beyond this machine, because others could read codes and tokens."""
     base: str | None = request.scope.get("interlock.base")
     if base is None:
         raise NotFound(
-            "OAuth is not served here over plain HTTP, where tokens could be read on their way. "
-            "Put a TLS proxy before the server, and name its address: interlock up --public-url "
-            "https://interlock.example, with --proxy ADDRESS where it is on another machine."
+            "OAuth is not available over plain HTTP, because others could read the tokens. Put a "
+            "TLS proxy in front of the server, and start it with interlock up --public-url "
+            "https://interlock.example, and with --proxy ADDRESS if the proxy is on another "
+            "machine."
         )
     return base
 

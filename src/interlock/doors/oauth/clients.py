@@ -1,7 +1,7 @@
-"""Clients: which programs may ask a person for access, and where each is answered.
+"""Clients: the programs that may ask a person for access, and the redirect addresses of each.
 
-A client is known by a URL where it publishes a document about itself, or by its registration. A
-registration is stored nowhere: the id that the client got holds all of it, sealed.
+A client id is either the URL of a document that the client publishes, or the result of a
+registration. The server stores no registrations: a registered id contains all data, sealed.
 """
 
 from typing import Any, Final
@@ -22,13 +22,13 @@ REGISTERED: Final = "reg_"
 MAX_NAME_LENGTH: Final = 80
 MAX_URI_LENGTH: Final = 500
 MAX_URIS: Final = 8
-# RFC 8252: a client's own scheme has a dot in it, as a reversed domain name has. These well-known
-# clients have schemes without one.
+# RFC 8252: the private scheme of a client contains a dot, like a reversed domain name. These
+# well-known clients have schemes without a dot.
 _OWN_SCHEMES: Final = (
     *("claude", "codex", "cursor", "goose", "raycast", "vscode", "vscode-insiders", "vscodium"),
     *("windsurf", "zed"),
 )
-# The members that a registration keeps, and so all that the client reads in the answer.
+# The members of a registration. The answer to the client has no others.
 _REGISTERED_MEMBERS: Final = (
     *("client_id", "client_id_issued_at", "client_secret", "client_secret_expires_at"),
     *("client_name", "redirect_uris", "token_endpoint_auth_method"),
@@ -37,8 +37,8 @@ _REGISTERED_MEMBERS: Final = (
 
 
 class OAuthClient(OAuthClientInformationFull):
-    """A client that may ask for access. Unknown scopes are left out rather than refused. A program
-    on the person's machine may be answered at any port (RFC 8252)."""
+    """A client that may ask for access. It drops unknown scopes instead of refusing them. A
+    redirect to a program on the person's machine may use any port (RFC 8252)."""
 
     def validate_scope(self, requested_scope: str | None) -> list[str] | None:
         asked = (requested_scope or "").split()
@@ -69,19 +69,19 @@ class Clients:
         self._seals = Seals(keys)
 
     def register(self, info: OAuthClientInformationFull) -> None:
-        """Give a client its id, which holds its name and addresses. RFC 7591 lets the server
-        replace the rest. Raises RegistrationError."""
+        """Set the client's id, which contains its name and addresses, and replace its other
+        members, as RFC 7591 allows. Raise RegistrationError for invalid metadata."""
         uris = [str(uri) for uri in info.redirect_uris or ()]
         _check_client(uris, info.token_endpoint_auth_method)
         has_secret = info.token_endpoint_auth_method != NO_SECRET
         about = {
-            "name": clean(info.client_name) or "A client without a name",
+            "name": clean(info.client_name) or "Unnamed client",
             "redirect_uris": uris,
             "has_secret": has_secret,
         }
         info.client_id = REGISTERED + self._seals.seal("client", about)
         if len(info.client_id) > MAX_CLIENT_LENGTH:
-            raise RegistrationError("invalid_redirect_uri", "together they are too long")
+            raise RegistrationError("invalid_redirect_uri", "redirect_uris together are too long")
         info.client_secret = self._secret(info.client_id) if has_secret else None
         info.client_name, info.scope = str(about["name"]), " ".join(BASIC_SCOPES)
         info.grant_types, info.response_types = ["authorization_code", "refresh_token"], ["code"]
@@ -89,8 +89,9 @@ class Clients:
             setattr(info, name, None)
 
     def registered(self, client_id: str) -> OAuthClient | None:
-        """A client by the id that it got, or None. `endpoints` moves its secret to the form, so
-        that one method serves all clients with a secret."""
+        """Return the client of a registered id, or None if the id is not valid. A client with a
+        secret always has the method client_secret_post, because `endpoints` moves a secret from
+        the header to the form."""
         about = self._seals.opened("client", client_id.removeprefix(REGISTERED))
         if about is None:
             return None
@@ -103,7 +104,7 @@ class Clients:
         )
 
     async def published(self, client_id: str) -> OAuthClient:
-        """The client that publishes a document at this URL. Raises Refused."""
+        """Return the client that publishes a document at this URL. Raise Refused."""
         return published(client_id, await self._documents.of(client_id))
 
     def _secret(self, client_id: str) -> str:
@@ -113,40 +114,54 @@ class Clients:
 def published(client_id: str, document: dict[str, Any]) -> OAuthClient:
     method = document.get("token_endpoint_auth_method", NO_SECRET)
     if method != NO_SECRET or "client_secret" in document:
-        raise Refused("A client that publishes its document has no secret: its method is none.")
+        raise Refused(
+            "A client that publishes a document has no secret. Its token_endpoint_auth_method must "
+            "be none."
+        )
     try:
         given = {name: document[name] for name in NAMED if name in document}
         client = OAuthClient(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **given)
         _check_client([str(uri) for uri in client.redirect_uris or ()], NO_SECRET)
     except (ValidationError, TypeError):
-        raise Refused("The document is malformed: see client_name and redirect_uris.") from None
+        raise Refused(
+            "The client's document is malformed. Check its client_name and redirect_uris."
+        ) from None
     except RegistrationError as error:
-        raise Refused(f"The document is malformed: {error.error_description}.") from None
+        raise Refused(f"The client's document is malformed: {error.error_description}.") from None
     client.client_name = clean(client.client_name) or urlsplit(client_id).hostname
     return client
 
 
 def clean(name: str | None) -> str:
-    """A name as one line of printable text, because people decide by it."""
+    """Return a name as one line of printable text, because people read it on the consent page."""
     printable = "".join(c for c in name or "" if c.isprintable())
     return " ".join(printable.split())[:MAX_NAME_LENGTH]
 
 
 def _check_client(uris: list[str], method: str | None) -> None:
-    """Raises RegistrationError for addresses or a method that no client may have."""
+    """Raise RegistrationError for invalid redirect addresses or an unknown method."""
     if method not in METHODS:
-        raise RegistrationError("invalid_client_metadata", f"method is one of {METHODS}")
+        raise RegistrationError(
+            "invalid_client_metadata",
+            f"token_endpoint_auth_method must be one of {', '.join(METHODS)}",
+        )
     if not 0 < len(uris) <= MAX_URIS:
-        raise RegistrationError("invalid_redirect_uri", f"1 to {MAX_URIS} redirect_uris")
+        raise RegistrationError(
+            "invalid_redirect_uri", f"redirect_uris must have 1 to {MAX_URIS} addresses"
+        )
     for uri in uris:
         parts = urlsplit(uri)
         plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
         own = "." in parts.scheme or parts.scheme in _OWN_SCHEMES
         if len(uri) > MAX_URI_LENGTH or parts.fragment or "@" in parts.netloc:
-            raise RegistrationError("invalid_redirect_uri", "too long, or with a fragment or user")
+            raise RegistrationError(
+                "invalid_redirect_uri",
+                f"a redirect address must have at most {MAX_URI_LENGTH} characters, no fragment "
+                "and no user",
+            )
         if not (plain or own or (parts.scheme == "https" and parts.hostname)):
             raise RegistrationError(
                 "invalid_redirect_uri",
-                "https, http at a loopback address, or a scheme of the client's own, with a dot "
-                "in it: com.example.app",
+                "a redirect address must use https, http at a loopback address, or a private "
+                "scheme of the client with a dot, such as com.example.app",
             )

@@ -1,8 +1,8 @@
-"""Documents that clients publish about themselves, fetched from the URL that is the client's id.
+"""Documents that clients publish about themselves. The client's id is the URL of its document.
 
-Any caller may name a URL here, so nothing is fetched from an address that only this machine or its
-network can reach. The host is looked up once, all of its addresses must be public, and the
-connection goes to one of these addresses. Redirects are not followed.
+Any caller can choose the URL, so the server fetches nothing from an address that only this machine
+or its network can reach. It resolves the host name once, requires that all addresses are public,
+and connects to one of them. It follows no redirects.
 """
 
 import asyncio
@@ -24,14 +24,17 @@ from interlock.errors import Usage
 
 LARGEST: Final = 16 << 10
 MAX_URL_LENGTH: Final = 1000
-PATIENCE_S: Final = 5.0
-AT_ONCE: Final = 8
-KEPT_S: Final = 3600.0
-REFUSED_S: Final = 30.0
-MAX_KEPT: Final = 1000
+TIMEOUT_S: Final = 5.0
+MAX_CONCURRENT: Final = 8
+CACHE_S: Final = 3600.0
+REFUSAL_CACHE_S: Final = 30.0
+MAX_CACHED: Final = 1000
 
-NO_CLIENT: Final = "A client's id is what /register gave it, or an https address of its document."
-# The members that are read: the client's name and addresses, and that it has no secret.
+NO_CLIENT: Final = (
+    "The client id is not valid. It must come from /register, or be the https address of the "
+    "client's document."
+)
+# The server reads only these members: the name and addresses, and whether the client has a secret.
 NAMED: Final = ("client_name", "redirect_uris")
 METHOD: Final = ("token_endpoint_auth_method", "client_secret")
 
@@ -40,11 +43,11 @@ LookUp = Callable[[str, int], Awaitable[list[str]]]
 
 
 class Refused(Usage):
-    """The client's document is not one that can be used."""
+    """The server cannot use the client's document."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the Internet, in whichever form it is written."""
+    """Return whether an address is public. An IPv6 address can contain a private IPv4 address."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if inner is not None:
@@ -59,9 +62,9 @@ def is_public(address: Address) -> bool:
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 
 
-# A name without a server that answers for it keeps a thread busy for long. The look-ups have
-# threads of their own, so that no other work waits for them.
-_NAMES: Final = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="names")
+# If no DNS server answers, a look-up blocks its thread for a long time. Look-ups have their own
+# threads, so that no other work waits for them.
+_NAMES: Final = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="names")
 
 
 async def _look_up(host: str, port: int) -> list[str]:
@@ -71,8 +74,8 @@ async def _look_up(host: str, port: int) -> list[str]:
 
 
 class Documents:
-    """Fetches documents and remembers them. Tests pass other `allowed` addresses, another
-    `look_up` of names and other `trusted` certificates."""
+    """Fetches and caches documents. Tests replace the `allowed` addresses, the `look_up` of names
+    and the `trusted` certificates."""
 
     def __init__(
         self,
@@ -83,29 +86,33 @@ class Documents:
     ) -> None:
         self._allowed, self._look_up = allowed, look_up
         self._trusted = trusted or ssl.create_default_context()
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._at_once = asyncio.Semaphore(MAX_CONCURRENT)
         self._kept: dict[str, tuple[float, dict[str, Any] | Refused]] = {}
 
     async def of(self, client_id: str) -> dict[str, Any]:
-        """The document at a client's id. Raises Refused, which is remembered too, for a short
+        """Return the document at a client's id. Raise Refused, and cache the refusal for a short
         time."""
         until, found = self._kept.get(client_id, (0.0, Refused()))
         if until <= time.monotonic():
             url = _checked(client_id)
             is_its_turn = False
             try:
-                async with asyncio.timeout(PATIENCE_S), self._at_once:
+                async with asyncio.timeout(TIMEOUT_S), self._at_once:
                     is_its_turn = True
                     found = await self._fetched(client_id, url)
             except TimeoutError:
-                if not is_its_turn:  # not the fault of that host, so nothing is remembered of it
-                    raise Refused("Many clients are being looked at just now. Try again.") from None
-                found = Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.")
+                if not is_its_turn:  # the host is not at fault, so cache nothing
+                    raise Refused(
+                        "The server is fetching too many documents of clients. Try again."
+                    ) from None
+                found = Refused(
+                    f"The client's host {url.hostname} did not answer within {TIMEOUT_S:.0f} s."
+                )
             except Refused as refused:
                 found = refused
-            if len(self._kept) >= MAX_KEPT:
+            if len(self._kept) >= MAX_CACHED:
                 self._kept.clear()
-            lasts_s = REFUSED_S if isinstance(found, Refused) else KEPT_S
+            lasts_s = REFUSAL_CACHE_S if isinstance(found, Refused) else CACHE_S
             self._kept[client_id] = time.monotonic() + lasts_s, found
         if isinstance(found, Refused):
             raise Refused(found.message)
@@ -116,14 +123,17 @@ class Documents:
         try:
             addresses = await self._look_up(host, port)
         except (OSError, UnicodeError):
-            raise Refused(f"There is no host {host}.") from None
+            raise Refused(f"The client's host {host} was not found.") from None
         if not addresses or not all(self._allowed(ip_address(each)) for each in addresses):
-            raise Refused(f"{host} is not a public address, and nothing is fetched from others.")
+            raise Refused(
+                f"The client's host {host} is not a public address. The server fetches documents "
+                "only from public addresses."
+            )
         at = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         target = url._replace(netloc=f"{at}:{port}").geturl()
         headers = {"Host": url.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
         client = httpx.AsyncClient(
-            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=PATIENCE_S
+            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
         )
         extensions = {"sni_hostname": host}
         body = b""
@@ -133,23 +143,32 @@ class Documents:
                 client.stream("GET", target, headers=headers, extensions=extensions) as response,
             ):
                 if response.status_code != 200:
-                    raise Refused(f"{host} answers {response.status_code} instead of the document.")
+                    raise Refused(
+                        f"The client's host {host} answers with status {response.status_code} "
+                        "instead of the document."
+                    )
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if kind != "application/json" and not kind.endswith("+json"):
-                    raise Refused(f"{host} answers {kind[:80] or 'nothing'} instead of JSON.")
-                # A compressed body could be of any size, so it is not decompressed.
+                    raise Refused(
+                        f"The client's host {host} answers with {kind[:80] or 'no content type'} "
+                        "instead of JSON."
+                    )
+                # A compressed body could expand to any size, so the server does not decompress it.
                 async for chunk in response.aiter_raw():
                     body += chunk
                     if len(body) > LARGEST:
-                        raise Refused(f"The document has more than {LARGEST >> 10} KiB.")
+                        raise Refused(f"The client's document has more than {LARGEST >> 10} KiB.")
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as trouble:
-            raise Refused(f"{host} cannot be asked: {type(trouble).__name__}.") from None
+            raise Refused(
+                f"The server cannot fetch the client's document from {host}: "
+                f"{type(trouble).__name__}."
+            ) from None
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
-            raise Refused("The document is not JSON.") from None
+            raise Refused("The client's document is not JSON.") from None
         if not isinstance(document, dict) or document.get("client_id") != client_id:
-            raise Refused("The document is not that client's: its client_id is another.")
+            raise Refused("The client_id in the client's document is not the document's address.")
         return {name: document[name] for name in (*NAMED, *METHOD) if name in document}
 
 
@@ -164,7 +183,7 @@ def _checked(client_id: str) -> SplitResult:
     if url.scheme != "https" or not url.hostname:
         raise Refused(NO_CLIENT)
     if url.username is not None or url.fragment or url.path in ("", "/"):
-        raise Refused("A client's id has a path, and neither a user nor a fragment.")
+        raise Refused("The client id must be an address with a path, without user or fragment.")
     if any(part in (".", "..") for part in url.path.split("/")):
-        raise Refused("A client's id has a plain path, without dots that lead elsewhere.")
+        raise Refused("The client id must be an address without . or .. in its path.")
     return url

@@ -1,4 +1,4 @@
-"""The endpoints: they limit requests, record refusals, and leave the protocol to the SDK."""
+"""The endpoints: they limit the size of requests, record refusals, and call the SDK."""
 
 import base64
 import json
@@ -30,17 +30,19 @@ from interlock.rooms.people.verbs import CloseConnection
 from interlock.verbs.credentials import Credentials
 
 MAX_FORM_BYTES: Final = 64 << 10
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_STATE_LENGTH: Final = 2000
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
 GRANTS: Final = ("authorization_code", "refresh_token")
-WORDS: Final = {
-    "invalid_request": "What it asked for cannot be understood: something is missing or malformed",
-    "unsupported_response_type": "It asked for something else than a code",
-    "invalid_target": "It asked for access to something else than this server",
-    "server_error": "Something went wrong here, and the server's log says what",
+TOO_LARGE: Final = f"The body has more than {MAX_FORM_BYTES >> 10} KiB."
+REASONS: Final = {
+    "invalid_request": "The client sent a request with missing or malformed parameters",
+    "unsupported_response_type": "The client asked for a response type other than a code",
+    "invalid_target": "The client asked for access to another server or path",
+    "server_error": "The server failed to process the request, and its log has the reason",
 }
-BEGIN_AGAIN: Final = "Nothing was granted. Begin again in the client that sent you here."
+START_AGAIN: Final = "Interlock granted nothing. Start again in the client that sent you here."
 
 
 class Endpoints:
@@ -52,32 +54,32 @@ class Endpoints:
         )
 
     async def authorize(self, request: Request) -> Response:
-        """Lead to the page where the person consents. The person reads what is wrong with the
-        request. The client reads it only if it is a program on the person's machine: any client
-        can register any address, and an error must not send people there."""
+        """Redirect to the consent page. If the request is wrong, show the reason to the person.
+        Only a client on the person's machine gets the error by a redirect: any client can register
+        any address, and an error must not send people to it."""
         asked = request.query_params
         provider = self._provider(request, asked, fetches=True)
         names = [name for name, _ in asked.multi_items()]
         is_s256 = asked.get("code_challenge_method") == "S256" and "code_challenge" in asked
         response = Response()
         why: str | None = None
-        # The SDK would accept the first four.
+        # The SDK would accept the first four kinds of requests.
         if len(names) != len(set(names)):
-            why = "A parameter is there twice."
+            why = "The client sent a parameter twice."
         elif "response_type" in asked and not is_s256:
-            why = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
+            why = "The client must send a code_challenge with the code_challenge_method S256."
             provider.noted.append(("PLAIN_CHALLENGE", None))
         elif "response_type" in asked and not _CHALLENGE.fullmatch(asked["code_challenge"]):
-            why = "code_challenge is the SHA-256 of the verifier: 43 characters."
+            why = "The client's code_challenge must be the SHA-256 of its verifier: 43 characters."
         elif len(asked.get("state", "")) > MAX_STATE_LENGTH:
-            why = f"state has more than {MAX_STATE_LENGTH} characters."
+            why = f"The client's state has more than {MAX_STATE_LENGTH} characters."
         else:
             response = await AuthorizationHandler(provider).handle(request)
             if provider.sealed is None and not _add_issuer(response, provider.base):
                 why = provider.trouble or _described(response, asked)
-        await self._keep(request, provider)
+        await self._record(request, provider)
         if why is not None:
-            return self._notice("This client cannot be connected", f"{why} {BEGIN_AGAIN}", 400)
+            return self._notice("This client cannot be connected", f"{why} {START_AGAIN}", 400)
         response.headers.update(NO_STORE)
         return response
 
@@ -88,7 +90,7 @@ class Endpoints:
         form = await read.form()
         provider = self._provider(request, form)
         if (grant := form.get("grant_type")) is not None and grant not in GRANTS:
-            return _error("unsupported_grant_type", f"There are {' and '.join(GRANTS)}.", 400)
+            return _error("unsupported_grant_type", f"Use {' or '.join(GRANTS)}.", 400)
         if grant == "authorization_code" and "code_verifier" not in form:
             provider.noted.append(("WRONG_VERIFIER", None))
         handler = TokenHandler(provider, ClientAuthenticator(provider))
@@ -96,7 +98,7 @@ class Endpoints:
             response: Response = await handler.handle(read)
         except NotAvailable as refusal:
             return _error("temporarily_unavailable", refusal.message, 503)
-        await self._keep(request, provider)
+        await self._record(request, provider)
         return _challenged(request, response)
 
     async def revoke(self, request: Request) -> Response:
@@ -118,17 +120,15 @@ class Endpoints:
     async def register(self, request: Request) -> Response:
         provider = self._provider(request, {})
         if await _is_too_large(request):
-            response = _error(
-                "invalid_client_metadata", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413
-            )
+            response = _error("invalid_client_metadata", TOO_LARGE, 413)
         else:
             try:
                 response = await RegistrationHandler(provider, self._registration).handle(request)
             except RecursionError:
-                response = _error("invalid_client_metadata", "Too deeply nested.", 400)
+                response = _error("invalid_client_metadata", "The JSON is nested too deeply.", 400)
         if response.status_code >= 400:
             provider.noted.append(("BAD_REGISTRATION", None))
-        await self._keep(request, provider)
+        await self._record(request, provider)
         response.headers.update(NO_STORE)
         return response
 
@@ -137,7 +137,7 @@ class Endpoints:
     ) -> OneRequest:
         return OneRequest(self._live, self._clients, base_of(request), asked, fetches=fetches)
 
-    async def _keep(self, request: Request, provider: OneRequest) -> None:
+    async def _record(self, request: Request, provider: OneRequest) -> None:
         peer = request.client.host if request.client else ""
         for code, connection in dict.fromkeys(provider.noted):
             await self._live.report(code, peer, connection)
@@ -146,20 +146,21 @@ class Endpoints:
 
 
 async def _is_too_large(request: Request) -> bool:
-    """Read the body, which the request then remembers."""
+    """Read the body, which the request caches."""
     if int(request.headers.get("content-length") or 0) > MAX_FORM_BYTES:
         return True
     return len(await request.body()) > MAX_FORM_BYTES
 
 
 async def _read_form(request: Request) -> Request | Response:
-    """The request with its form, or the answer to one without. RFC 6749 lets a client show its id
-    and its secret in a Basic header; they are moved to the form, where the SDK looks for them."""
+    """Return the request, or an error response if its body is not a form. RFC 6749 lets a client
+    send its id and secret in a Basic header. The returned request has them in the form, because the
+    SDK reads them there."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        return _error("invalid_request", "The body is a form: x-www-form-urlencoded.", 400)
+    if kind != FORM_TYPE:
+        return _error("invalid_request", f"The body must be a form: {FORM_TYPE}.", 400)
     if await _is_too_large(request):
-        return _error("invalid_request", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413)
+        return _error("invalid_request", TOO_LARGE, 413)
     scheme, _, pair = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return request
@@ -171,7 +172,7 @@ async def _read_form(request: Request) -> Request | Response:
     form = await request.form()
     for name, value in (("client_id", id), ("client_secret", secret)):
         if name not in form:
-            body += f"&{name}={value}".encode()  # both are percent-encoded as in a form
+            body += f"&{name}={value}".encode()  # the header is already percent-encoded
 
     async def received() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -180,8 +181,9 @@ async def _read_form(request: Request) -> Request | Response:
 
 
 def _add_issuer(response: Response, base: str) -> bool:
-    """Add the issuer to an error that leads to a program on this machine. RFC 9207: the client must
-    know which server answers. RFC 6749: the description of an error is one line."""
+    """Add the issuer to an error redirect to a program on this machine, and return True. Return
+    False for any other response. RFC 9207: the client must know which server answers. RFC 6749: an
+    error description is one line."""
     back = urlsplit(response.headers.get("location", ""))
     if back.scheme != "http" or not is_loopback(back.hostname or ""):
         return False
@@ -195,7 +197,7 @@ def _add_issuer(response: Response, base: str) -> bool:
 
 
 def _challenged(request: Request, response: Response) -> Response:
-    """RFC 6749: a client with a wrong secret in the header reads that the header is the place."""
+    """Add a Basic challenge for a client that sent a wrong secret in the header (RFC 6749)."""
     if response.status_code == 401 and "authorization" in request.headers:
         response.headers["WWW-Authenticate"] = 'Basic realm="interlock"'
     return response
@@ -207,13 +209,13 @@ def _error(code: str, description: str, status: int) -> Response:
 
 
 def _described(response: Response, asked: QueryParams) -> str:
-    """The error of the SDK, in words for a person."""
+    """Return the SDK's error as a sentence for a person."""
     for name in ("client_id", "response_type"):
         if not asked.get(name):
-            return f"It did not say its {name}."
+            return f"The client did not send its {name}."
     if "location" in response.headers:
         found = dict(parse_qsl(urlsplit(response.headers["location"]).query))
     else:
         found = json.loads(bytes(response.body))
     code = found.get("error", "invalid_request")
-    return f"{WORDS.get(code, WORDS['invalid_request'])} ({code})."
+    return f"{REASONS.get(code, REASONS['invalid_request'])} ({code})."

@@ -1,8 +1,8 @@
-"""Between the SDK and the node: one request's view of clients, codes and tokens.
+"""The adapter between the SDK and the node, for one request: clients, codes and tokens.
 
-The SDK looks up a code or a token, compares it with the request, and then exchanges it. The SDK
-answers by itself what it finds wrong, so the provider notes that while looking up. The node finds
-secrets that were used before, at the head of the log.
+The SDK loads a code or a token, compares it with the request, and then exchanges it. If the
+comparison fails, the SDK answers without telling the provider. So the provider compares too while
+it loads, and notes each mismatch. The node detects reused secrets at the head of the log.
 """
 
 import base64
@@ -48,9 +48,9 @@ FOR_EVER = float("inf")
 
 
 class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
-    """`base` is the server's address, `asked` the request's parameters. `noted` has the refusals
-    that the log should record, each as a code and the connection that it is about; `recorded` has
-    the codes that the log has already."""
+    """`base` is the server's address. `asked` has the request's parameters. `noted` has the
+    refusals that the log should record, each with its code and connection. `recorded` has the
+    codes of refusals that are already in the log."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         *,
         fetches: bool,
     ) -> None:
-        """A client's document is fetched only by a request that `fetches`."""
+        """If `fetches` is true, the request fetches the client's document."""
         self._live, self._clients, self.base, self._asked = live, clients, base, asked
         self._fetches = fetches
         self.noted: list[tuple[str, str | None]] = []
@@ -75,8 +75,8 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def get_client(self, client_id: str) -> OAuthClient | None:
         is_registered = client_id.startswith(REGISTERED)
         if not is_registered and not self._fetches:
-            # It published its document when the person consented, and has no secret. The code or
-            # the token tells whether it is this client's.
+            # The server read the document when the person consented, and the client has no secret.
+            # The node knows which client a code or a token belongs to.
             return OAuthClient(client_id=client_id, token_endpoint_auth_method=NO_SECRET)
         try:
             if is_registered:
@@ -88,14 +88,18 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             self.trouble = refused.message
             return None
         if client is None:
-            self.trouble = "It is not registered here: it may have the id of another server."
+            self.trouble = (
+                "The client is not registered at this server. It may use an id from another server."
+            )
             return None
         redirect = self._asked.get("redirect_uri")
         if isinstance(redirect, str) and self._fetches:
             try:
                 client.validate_redirect_uri(AnyUrl(redirect))
             except (InvalidRedirectUriError, ValueError):
-                self.trouble = "It wants to be answered where it is not registered."
+                self.trouble = (
+                    "The client asked for an answer at an address that it did not register."
+                )
                 self.noted.append(("WRONG_REDIRECT", None))
         return client
 
@@ -110,7 +114,10 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         resource = (params.resource or f"{self.base}/mcp").rstrip("/")
         if resource not in (self.base, f"{self.base}/mcp"):
             self.noted.append(("WRONG_RESOURCE", None))
-            raise AuthorizeError("invalid_target", f"There is no {resource[:200]} here.")
+            raise AuthorizeError(
+                "invalid_target",
+                f"This server has no resource {resource[:200]}. Use {self.base}/mcp.",
+            )
         wanted = {
             "client": client.client_id,
             "client_name": client.client_name,
@@ -132,7 +139,8 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def _find(
         self, request: FindGrant | FindConnection, client: OAuthClientInformationFull
     ) -> dict[str, Any] | None:
-        """The grant or the connection behind a secret. Another client than its own is noted."""
+        """Return the grant or connection of a secret, or None. Note a request of a client that
+        does not own it."""
         try:
             found = await self._live.call(Credentials(), request)
         except NotAllowed:
@@ -163,7 +171,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         return AuthorizationCode(
             code=authorization_code,
             scopes=found["scopes"],
-            expires_at=FOR_EVER,  # the node knows, by the log's own clock
+            expires_at=FOR_EVER,  # the node checks the expiry, by log time
             client_id=found["client"],
             code_challenge=found["challenge"],
             redirect_uri=found["redirect_uri"],
@@ -183,7 +191,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         found = await self._find(FindConnection(refresh_token), client)
         if found is None:
             return None
-        # Clients ask for the scopes of their first request, also where the person granted fewer.
+        # A client repeats the scopes of its first request, even if the person granted fewer.
         asked = str(self._asked.get("scope", "")).split(" ")
         return RefreshToken(
             token=refresh_token,
@@ -205,10 +213,12 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         client: OAuthClientInformationFull,
         resource: str | None,
     ) -> OAuthToken:
-        """New tokens for a code or a refresh token, which is good for one use."""
+        """Return new tokens for a code or a refresh token, which works once. Raise TokenError."""
         if str(self._asked.get("resource", resource)).rstrip("/") != resource:
             self.noted.append(("WRONG_RESOURCE", self._connection))
-            raise TokenError("invalid_target", f"This connection is for {resource}.")
+            raise TokenError(
+                "invalid_target", f"This connection is only for {resource}. Send that resource."
+            )
         token = compose(os.urandom(SECRET_BYTES))
         refresh = compose(os.urandom(SECRET_BYTES), REFRESH)
         request = verb(secret, client.client_id, hashed(token), hashed(refresh))
@@ -220,8 +230,8 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             self.recorded.append(answer["refused"])
             raise TokenError(
                 "invalid_grant",
-                "This was used before, so somebody may have a copy: the connection was ended, and "
-                "the person must connect again.",
+                "This code or token was used before, so another program may have a copy. Interlock "
+                "ended the connection. The person must connect again.",
             )
         return OAuthToken(
             access_token=token,
@@ -230,7 +240,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             scope=" ".join(answer["scopes"]),
         )
 
-    # --- the SDK is not asked for these: the node knows tokens, and `endpoints` revokes them
+    # --- unused: the node checks access tokens, and `endpoints` revokes tokens
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         raise NotImplementedError
