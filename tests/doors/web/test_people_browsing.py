@@ -1,5 +1,5 @@
-"""The pages of people in a real browser: mostly without scripts, since they need none, beside a
-client of another site that asks to be connected."""
+"""The pages of people in a real browser, with a client of another site that asks to connect. Most
+tests disable scripts, because the pages contain none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,15 +32,15 @@ pytestmark = pytest.mark.long
 
 
 class Client(NamedTuple):
-    """A client of another site: it asks, and keeps what it is told."""
+    """A client of another site. `told` has the URLs that the server redirected to it."""
 
     url: str
     told: list[str]
 
     def asks_at(self, web_door: WebDoor, **members: Any) -> str:
-        """The address at which the person is asked."""
-        there = {"redirect_uri": f"{self.url}/callback", **members}
-        return web_door.url + web_door.consent_path(**there)
+        """Return the address of the consent page for this client."""
+        request = {"redirect_uri": f"{self.url}/callback", **members}
+        return web_door.url + web_door.consent_path(**request)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def client() -> Iterator[Client]:
 
 @contextmanager
 def window(browser: Browser, *, scripts: bool = False) -> Iterator[Page]:
-    """A browser of somebody's own."""
+    """A page with its own cookies."""
     viewport: Any = {"width": 1280, "height": 800}
     with browser.new_context(viewport=viewport, java_script_enabled=scripts) as context:
         context.set_default_timeout(LIMIT_MS)
@@ -80,7 +80,7 @@ def window(browser: Browser, *, scripts: bool = False) -> Iterator[Page]:
 def join_in(page: Page, web_door: WebDoor, name: str, *own: str) -> None:
     page.goto(web_door.url + web_door.invite(name, *own))
     page.get_by_label("Choose a password").fill(PASSWORD)
-    page.get_by_label("The same again").fill(PASSWORD)
+    page.get_by_label("Repeat the password").fill(PASSWORD)
     page.get_by_role("button", name="Join").click()
     expect(page.get_by_role("status")).to_contain_text("Welcome")
 
@@ -92,7 +92,7 @@ def sign_in_at(page: Page, name: str) -> None:
 
 
 @needs_browser
-def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
+def test_person_joins_and_connects_renames_and_ends_a_client(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as page:
@@ -101,7 +101,7 @@ def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
         expect(page.locator(".host")).to_have_text("a program on your computer")
         expect(page.get_by_label("a new name:").nth(1)).to_be_checked()
         page.get_by_label("claim").uncheck()
-        page.get_by_label("A name for this connection").fill("Laptop")
+        page.get_by_label("Connection name").fill("Laptop")
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
         (connection,) = web_door.connections()
@@ -111,21 +111,21 @@ def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
         row = page.locator(".connections li", has_text="Laptop")
         expect(row).to_contain_text("acts as @otto-claudeai")
         page.get_by_text("Rename").click()
-        page.get_by_label("A new name for Laptop").fill("Desk")
-        page.get_by_role("button", name="Keep").click()
-        expect(page.get_by_role("status")).to_contain_text("kept")
+        page.get_by_label("New name for Laptop").fill("Desk")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("status")).to_contain_text("renamed")
         page.goto(client.asks_at(web_door))
         expect(page.locator("form.plain")).to_contain_text("already used by Desk")
         page.goto(f"{web_door.url}/person")
-        page.get_by_role("button", name="End Desk").click()
-        expect(page.get_by_role("status")).to_contain_text("It has ended")
+        page.get_by_role("button", name="End connection Desk").click()
+        expect(page.get_by_role("status")).to_contain_text("Access ended")
         expect(page.locator("main")).to_contain_text("No client is connected")
     (answer,) = client.told
     assert parse_qs(urlsplit(answer).query).keys() == {"code", "state", "iss"}
 
 
 @needs_browser
-def test_who_is_not_signed_in_does_so_first_and_comes_back_to_what_was_asked(
+def test_sign_in_returns_to_the_clients_request(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     joined(web_door, "anna")
@@ -145,7 +145,7 @@ def test_who_is_not_signed_in_does_so_first_and_comes_back_to_what_was_asked(
 
 
 @needs_browser
-def test_two_people_in_two_browsers_see_only_their_own(
+def test_two_people_see_only_their_own_agents(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as one, window(browser) as two:
@@ -166,7 +166,7 @@ def test_two_people_in_two_browsers_see_only_their_own(
 
 
 @needs_browser
-def test_another_site_can_neither_frame_the_page_nor_see_that_somebody_is_signed_in(
+def test_another_site_cannot_frame_the_pages(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as page:
@@ -180,7 +180,7 @@ def test_another_site_can_neither_frame_the_page_nor_see_that_somebody_is_signed
 
 
 @needs_browser
-def test_a_client_that_opened_a_window_is_found_again_by_it(
+def test_popup_keeps_the_opener_and_sends_no_referrer(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     joined(web_door, "anna")
@@ -197,7 +197,7 @@ def test_a_client_that_opened_a_window_is_found_again_by_it(
 
 
 @needs_browser
-def test_no_script_reads_the_cookie_and_no_address_holds_a_secret_but_the_code(
+def test_scripts_cannot_read_the_cookie_and_urls_contain_no_secret_but_the_code(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser, scripts=True) as page:
@@ -218,7 +218,7 @@ def test_no_script_reads_the_cookie_and_no_address_holds_a_secret_but_the_code(
 
 
 @needs_browser
-def test_no_name_makes_a_page_wider_than_its_window(
+def test_long_names_do_not_make_pages_wider_than_the_window(
     web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     long = "w" * 60
@@ -226,7 +226,7 @@ def test_no_name_makes_a_page_wider_than_its_window(
         join_in(page, web_door, long, "o" * 38)
         asked = client.asks_at(web_door, client_name="W" * 80)
         page.goto(asked)
-        page.get_by_label("A name for this connection").fill("N" * 80)
+        page.get_by_label("Connection name").fill("N" * 80)
         page.get_by_label("a new name:").nth(1).check()
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
@@ -239,12 +239,12 @@ def test_no_name_makes_a_page_wider_than_its_window(
 
 
 @needs_browser
-def test_people_who_come_to_the_front_page_find_their_own(
+def test_owners_sign_in_page_links_to_the_persons_sign_in(
     web_door: WebDoor, browser: Browser
 ) -> None:
     joined(web_door, "anna")
     with window(browser) as page:
         page.goto(web_door.url)
-        page.get_by_role("link", name="Sign in as yourself").click()
+        page.get_by_role("link", name="Sign in with your name and password").click()
         sign_in_at(page, "anna")
         expect(page.locator(".me")).to_have_text("You are @anna")

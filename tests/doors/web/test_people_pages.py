@@ -1,5 +1,5 @@
-"""The pages where people join, sign in, consent and see what acts for them, asked without a browser
-and by somebody who may mean no good. test_people_browsing.py looks at them."""
+"""The pages where people join, sign in, consent and manage connections, over plain HTTP, with
+requests of attackers too. test_people_browsing.py opens the pages in a real browser."""
 
 import base64
 import os
@@ -46,7 +46,7 @@ LASTS_S = 30 * 86_400
 
 
 def told(reply: Reply) -> dict[str, str]:
-    """What an answer that leads back to a client tells it."""
+    """Return the parameters of a redirect to a client."""
     assert reply.status == 303, reply
     return {name: value for name, (value,) in parse_qs(urlsplit(_location(reply)).query).items()}
 
@@ -58,7 +58,7 @@ def _location(reply: Reply) -> str:
 # --- invitations
 
 
-def test_looking_at_an_invitation_never_uses_it_up(web_door: WebDoor) -> None:
+def test_opening_an_invitation_does_not_use_it_up(web_door: WebDoor) -> None:
     path = web_door.invite("anna", "otto")
     for method in ("GET", "HEAD", "GET"):
         assert ask(web_door.web, path, method).status == 200
@@ -68,7 +68,7 @@ def test_looking_at_an_invitation_never_uses_it_up(web_door: WebDoor) -> None:
     assert Visitor(web_door).join(path).status == 303
 
 
-def test_an_invitation_that_was_used_is_gone_and_the_page_says_what_to_do(
+def test_used_invitation_page_says_what_to_do(
     web_door: WebDoor,
 ) -> None:
     path = web_door.invite("anna")
@@ -79,20 +79,20 @@ def test_an_invitation_that_was_used_is_gone_and_the_page_says_what_to_do(
         assert "ask for another" in reply.text
 
 
-def test_an_unknown_invitation_is_no_good(web_door: WebDoor) -> None:
+def test_unknown_invitation_is_not_valid(web_door: WebDoor) -> None:
     for path in ("/invite/ili_nothing", "/invite/x", "/invite/" + "y" * 300, "/invite/%00%0a"):
         reply = ask(web_door.web, path)
         assert reply.status == 404, path
-        assert "no good" in reply.text
+        assert "This invitation is not valid" in reply.text
 
 
-def test_an_invitation_expires(web_door: WebDoor) -> None:
+def test_invitation_expires(web_door: WebDoor) -> None:
     path = web_door.invite("anna", ttl_s=1)
     until(lambda: ask(web_door.web, path).status == 410)
     assert "expired" in ask(web_door.web, path).text
 
 
-def test_an_agent_on_another_machine_is_told_the_command(web_door: WebDoor) -> None:
+def test_invitation_for_another_machine_shows_the_command(web_door: WebDoor) -> None:
     web_door.node.call(OWNER, Join("otto"))
     path = web_door.invite("otto", surface="laptop")
     shown = ask(web_door.web, path)
@@ -106,26 +106,26 @@ def test_an_agent_on_another_machine_is_told_the_command(web_door: WebDoor) -> N
 
 
 @pytest.mark.parametrize(
-    ("password", "again", "said"),
+    ("password", "again", "message"),
     [
         ("short", "short", "at least 12 characters"),
         ("aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaa", "easily guessed"),
-        (PASSWORD, PASSWORD + "!", "not the same"),
+        (PASSWORD, PASSWORD + "!", "passwords differ"),
         ("", "", "at least 12 characters"),
     ],
 )
-def test_a_password_that_is_weak_or_mistyped_leaves_the_invitation_good(
-    web_door: WebDoor, password: str, again: str, said: str
+def test_weak_or_mistyped_password_leaves_the_invitation_valid(
+    web_door: WebDoor, password: str, again: str, message: str
 ) -> None:
     path, visitor = web_door.invite("anna"), Visitor(web_door)
     reply = visitor.fill(path, path, {"password": password, "again": again})
     assert reply.status == 400
-    assert said in reply.text
+    assert message in reply.text
     assert web_door.sessions() == []
     assert visitor.join(path).status == 303
 
 
-def test_who_joins_is_signed_in_with_a_token_that_is_listed_and_kept_by_the_browser_alone(
+def test_joining_signs_in_with_a_listed_token_that_only_the_cookie_contains(
     web_door: WebDoor,
 ) -> None:
     visitor = Visitor(web_door)
@@ -145,7 +145,7 @@ def test_who_joins_is_signed_in_with_a_token_that_is_listed_and_kept_by_the_brow
     assert token not in page.text
 
 
-def test_the_cookie_goes_over_https_only_where_it_was_given_there(web_door: WebDoor) -> None:
+def test_persons_cookie_is_secure_after_sign_in_over_https(web_door: WebDoor) -> None:
     visitor, path = Visitor(web_door), web_door.invite("anna")
     outside = {"Host": "interlock.example", "Origin": PUBLIC_URL}
     page = visitor.get(path, **outside)
@@ -158,10 +158,10 @@ def test_the_cookie_goes_over_https_only_where_it_was_given_there(web_door: WebD
     assert all("secure" in line.lower() for line in kept)
 
 
-def test_a_new_password_signs_the_others_out(web_door: WebDoor) -> None:
+def test_new_password_signs_out_all_other_browsers(web_door: WebDoor) -> None:
     first, second = joined(web_door, "anna"), Visitor(web_door)
     path = web_door.invite("anna")
-    assert "signs you out everywhere else" in second.get(path).text
+    assert "signs you out in all other browsers" in second.get(path).text
     assert second.join(path, PASSWORD + "!").status == 303
     assert "@anna" in second.get("/person").text
     assert "Sign in" in first.get("/person").text
@@ -172,7 +172,7 @@ def test_a_new_password_signs_the_others_out(web_door: WebDoor) -> None:
 # --- signing in and out
 
 
-def test_only_a_name_with_its_password_signs_in(web_door: WebDoor) -> None:
+def test_sign_in_needs_a_name_and_its_password(web_door: WebDoor) -> None:
     joined(web_door, "anna")
     joined(web_door, "bert")
     for name, password in (
@@ -192,7 +192,7 @@ def test_only_a_name_with_its_password_signs_in(web_door: WebDoor) -> None:
     assert Visitor(web_door).sign_in("@anna").status == 303
 
 
-def test_guessing_a_password_is_soon_over_and_no_faster_all_at_once(web_door: WebDoor) -> None:
+def test_password_attempts_are_limited_even_when_concurrent(web_door: WebDoor) -> None:
     joined(web_door, "anna")
     joined(web_door, "bert")
     guesses = [f"a wrong password {number}" for number in range(TRIES + 5)]
@@ -205,24 +205,24 @@ def test_guessing_a_password_is_soon_over_and_no_faster_all_at_once(web_door: We
     assert Visitor(web_door).sign_in("bert").status == 303
 
 
-def test_signing_out_ends_the_token_and_not_only_the_cookie(web_door: WebDoor) -> None:
+def test_sign_out_deletes_the_cookie_and_revokes_the_token(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     stolen = dict(visitor.jar)
     assert visitor.fill("/person", "/person/sign-out", {}).status == 303
     assert not any("person" in name for name in visitor.jar)
     assert web_door.sessions() == []
     visitor.jar = stolen
-    assert "Where you are signed in" not in visitor.get("/person").text
+    assert "Signed-in browsers" not in visitor.get("/person").text
 
 
-def test_signing_in_again_ends_what_the_browser_had_before(web_door: WebDoor) -> None:
+def test_new_sign_in_ends_the_browsers_previous_session(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     visitor.join(web_door.invite("bert"))
     assert [session["person"] for session in web_door.sessions()] == ["@bert"]
     assert "@bert" in visitor.get("/person").text
 
 
-def test_a_token_that_is_no_persons_opens_no_page(web_door: WebDoor) -> None:
+def test_only_a_persons_token_opens_the_pages(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     (name,) = (name for name in visitor.jar if "person" in name)
     agents = str(web_door.node.call(OWNER, Join("otto"))["token"])
@@ -234,7 +234,7 @@ def test_a_token_that_is_no_persons_opens_no_page(web_door: WebDoor) -> None:
         assert "@otto" not in reply.text
 
 
-def test_two_workspaces_on_one_machine_keep_their_people_apart(tmp_path: Path) -> None:
+def test_two_workspaces_on_one_machine_use_different_cookies(tmp_path: Path) -> None:
     places = [tmp_path / "one", tmp_path / "two"]
     for place in places:
         place.mkdir()
@@ -259,9 +259,7 @@ POSTS = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_form_is_obeyed_only_with_the_token_of_its_own_cookie(
-    web_door: WebDoor, path: str
-) -> None:
+def test_form_needs_the_token_of_its_own_cookie(web_door: WebDoor, path: str) -> None:
     anna, bert = joined(web_door, "anna"), joined(web_door, "bert")
     assert told(anna.answer(web_door.consent_path(), sender="own anna", scope_mail="on"))["code"]
     (connection,) = web_door.connections()
@@ -272,13 +270,13 @@ def test_a_form_is_obeyed_only_with_the_token_of_its_own_cookie(
     for form in ({}, {"form": form_of(bert.get("/person"))}, {"form": strangers}, {"form": "é"}):
         reply = anna.post(path.format(id=connection["id"]), fields | form)
         assert reply.status == 403
-        assert "nothing was done" in reply.text
+        assert "Interlock did nothing" in reply.text
     assert web_door.connections() == [connection]
     assert len(web_door.sessions()) == 2
     assert ("FORGED_CONSENT" in web_door.logged_refusals()) == (path == "/consent")
 
 
-def test_joining_and_signing_in_need_the_form_and_the_cookie_that_came_with_it(
+def test_joining_and_sign_in_need_the_form_and_the_cookie_of_one_page(
     web_door: WebDoor,
 ) -> None:
     joined(web_door, "anna")
@@ -287,20 +285,20 @@ def test_joining_and_signing_in_need_the_form_and_the_cookie_that_came_with_it(
     for target, page in ((path, path), ("/person/sign-in", "/person")):
         form = form_of(Visitor(web_door).get(page))
         for fields in (typed, typed | {"form": form}):
-            for visitor in (Visitor(web_door), _who_looked_at(web_door, page)):
+            for visitor in (Visitor(web_door), _visitor_of(web_door, page)):
                 assert visitor.post(target, fields).status == 403
                 assert not any("person" in name for name in visitor.jar)
     assert [session["person"] for session in web_door.sessions()] == ["@anna"]
 
 
-def _who_looked_at(web_door: WebDoor, page: str) -> Visitor:
+def _visitor_of(web_door: WebDoor, page: str) -> Visitor:
     visitor = Visitor(web_door)
     assert form_of(visitor.get(page))
     return visitor
 
 
-def test_without_the_guard_nobody_signs_in(tmp_path: Path) -> None:
-    """The guard is what knows whether passwords could be read on their way."""
+def test_pages_refuse_sign_in_without_the_guard(tmp_path: Path) -> None:
+    """Only the guard knows whether a connection is safe for passwords."""
     with unguarded(Place(tmp_path), fresh_token(), os.urandom(32)) as web:
         for path in ("/person", "/consent", "/invite/x"):
             reply = ask(web, path, Origin=web.url)
@@ -308,7 +306,7 @@ def test_without_the_guard_nobody_signs_in(tmp_path: Path) -> None:
             assert "plain HTTP" in reply.text
 
 
-def test_a_foreign_origin_gets_nothing(web_door: WebDoor) -> None:
+def test_request_from_another_origin_is_refused(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     form = form_of(visitor.get("/person"))
     for path in ("/person", web_door.invite("bert"), web_door.consent_path()):
@@ -321,7 +319,7 @@ def test_a_foreign_origin_gets_nothing(web_door: WebDoor) -> None:
     assert len(web_door.sessions()) == 1
 
 
-def test_links_of_other_sites_lead_to_the_pages_and_to_nothing_else(web_door: WebDoor) -> None:
+def test_links_of_other_sites_open_only_the_pages_of_people(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
     for path in ("/person", web_door.invite("bert"), web_door.consent_path()):
@@ -332,9 +330,7 @@ def test_links_of_other_sites_lead_to_the_pages_and_to_nothing_else(web_door: We
 
 
 @pytest.mark.parametrize("how", ["iframe", "frame", "embed", "object"])
-def test_a_page_that_would_be_framed_is_refused_and_the_log_keeps_it(
-    web_door: WebDoor, how: str
-) -> None:
+def test_framed_page_is_refused_and_the_refusal_logged(web_door: WebDoor, how: str) -> None:
     visitor = joined(web_door, "anna")
     for path in ("/person", web_door.invite("bert"), web_door.consent_path()):
         for site in ("cross-site", "same-origin"):
@@ -346,7 +342,7 @@ def test_a_page_that_would_be_framed_is_refused_and_the_log_keeps_it(
     assert web_door.logged_refusals() == ["FRAMED_PAGE"]
 
 
-def test_pages_forbid_scripts_frames_and_keeping(web_door: WebDoor) -> None:
+def test_pages_forbid_scripts_frames_and_caching(web_door: WebDoor) -> None:
     visitor = joined(web_door, "anna")
     pages = [
         "/person",
@@ -366,7 +362,7 @@ def test_pages_forbid_scripts_frames_and_keeping(web_door: WebDoor) -> None:
         assert rules["frame-ancestors"] == "'none'"
         assert rules["base-uri"] == "'none'"
         assert "script-src" not in rules
-        # A client that opened a window for this must find it again afterwards.
+        # This policy would cut a client off from the window that it opened.
         assert "cross-origin-opener-policy" not in reply.headers
 
 
@@ -391,7 +387,7 @@ def _content(reply: Reply) -> str:
         ("https://a.example:99\r\nX-Bad: 1/cb", "'self'"),
     ],
 )
-def test_the_form_of_consent_leads_back_to_its_client_and_nowhere_else(
+def test_consent_form_may_redirect_only_to_its_client(
     web_door: WebDoor, redirect_uri: str, allowed: str
 ) -> None:
     reply = joined(web_door, "anna").get(web_door.consent_path(redirect_uri=redirect_uri))
@@ -412,7 +408,7 @@ def test_the_form_of_consent_leads_back_to_its_client_and_nowhere_else(
         ("cursor://claude.ai/cb", "<bdi>cursor:</bdi> links"),
     ],
 )
-def test_the_page_says_where_the_answer_goes(
+def test_consent_page_shows_the_destination_of_the_answer(
     web_door: WebDoor, redirect_uri: str, shown: str
 ) -> None:
     page = joined(web_door, "anna").get(web_door.consent_path(redirect_uri=redirect_uri)).text
@@ -420,7 +416,7 @@ def test_the_page_says_where_the_answer_goes(
     assert shown in where
 
 
-def test_allowing_gives_the_client_a_code_for_the_chosen_sender(web_door: WebDoor) -> None:
+def test_allow_gives_the_client_a_code_for_the_chosen_sender(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna", "otto")
     asked = web_door.consent_path(redirect_uri="https://client.example/callback?kept=1%202")
     fields = {"scope_mail": "on", "scope_work": "on", "name": " My laptop "}
@@ -438,7 +434,7 @@ def test_allowing_gives_the_client_a_code_for_the_chosen_sender(web_door: WebDoo
     assert grant["challenge"] == "c" * 43
 
 
-def test_denying_tells_the_client_so_and_grants_nothing(web_door: WebDoor) -> None:
+def test_deny_tells_the_client_and_grants_nothing(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     reply = anna.answer(web_door.consent_path(), answer="deny", sender="own anna", scope_mail="on")
     expected = {"error": "access_denied", "state": "a state & more", "iss": web_door.url}
@@ -454,7 +450,7 @@ def test_denying_tells_the_client_so_and_grants_nothing(web_door: WebDoor) -> No
     assert web_door.connections() == []
 
 
-def test_nobody_can_let_a_client_be_somebody_elses_sender(web_door: WebDoor) -> None:
+def test_person_cannot_grant_the_sender_of_another_person(web_door: WebDoor) -> None:
     joined(web_door, "bert", "neo")
     anna = joined(web_door, "anna", "otto")
     for sender in ("own neo", "new neo", "own bert", "own neo cli"):
@@ -468,31 +464,31 @@ def test_nobody_can_let_a_client_be_somebody_elses_sender(web_door: WebDoor) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "said"),
+    ("fields", "status", "message"),
     [
-        ({}, 400, "Choose whom"),
-        ({"sender": "new otto"}, 400, "Choose whom"),
-        ({"sender": "nonsense"}, 400, "Choose whom"),
+        ({}, 400, "Choose the name"),
+        ({"sender": "new otto"}, 400, "Choose the name"),
+        ({"sender": "nonsense"}, 400, "Choose the name"),
         ({"sender": "new otto", "surface_otto": "Not A Name"}, 400, "cannot be a surface"),
         ({"sender": "new otto", "surface_otto": "cli"}, 409, "is an agent of its own"),
         ({"sender": "own otto", "name": "x" * 81}, 400, "at most 80"),
     ],
 )
-def test_what_cannot_be_is_said_on_the_page_with_what_was_filled_in(
-    web_door: WebDoor, fields: dict[str, str], status: int, said: str
+def test_refused_choice_shows_the_reason_and_keeps_the_form(
+    web_door: WebDoor, fields: dict[str, str], status: int, message: str
 ) -> None:
     web_door.node.call(OWNER, Join("otto-cli"))
     reply = joined(web_door, "anna", "otto").answer(
         web_door.consent_path(), scope_work="on", **fields
     )
     assert reply.status == status
-    assert said in reply.text
+    assert message in reply.text
     assert 'name="scope work" checked' in reply.text
     assert 'name="scope mail">' in reply.text
     assert web_door.connections() == []
 
 
-def test_a_client_gets_no_more_than_it_asked_for_and_at_least_something(web_door: WebDoor) -> None:
+def test_client_gets_only_requested_scopes_and_at_least_one(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     asked = web_door.consent_path(scopes=["mail", "claim"])
     assert "scope work" not in anna.get(asked).text
@@ -503,20 +499,20 @@ def test_a_client_gets_no_more_than_it_asked_for_and_at_least_something(web_door
     assert connection["scopes"] == ["mail"]
 
 
-def test_a_request_that_is_none_of_ours_says_to_begin_again(web_door: WebDoor) -> None:
+def test_invalid_request_page_says_to_start_again(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     other = Seals(web_door.node.keys).seal("client", {"redirect_uri": "https://evil.example/"})
     for sealed in ("", "x", "é\0", other, web_door.consent_path().partition("=")[2][:-3]):
         for visitor in (anna, Visitor(web_door)):
             reply = visitor.get("/consent?" + "request=" + quote(sealed))
             assert reply.status == 410
-            assert "Begin again" in reply.text
+            assert "Start again in the client" in reply.text
         form = form_of(anna.get("/person"))
         fields = {"form": form, "request": sealed, "answer": "deny"}
         assert anna.post("/consent", fields).status == 410
 
 
-def test_what_was_asked_long_ago_is_asked_no_more(web_door: WebDoor) -> None:
+def test_clients_request_expires(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     seal = Fernet(base64.urlsafe_b64encode(web_door.node.keys.derived(b"authorization")))
     content = seal.decrypt(web_door.consent_path().partition("=")[2] + "==")
@@ -525,7 +521,7 @@ def test_what_was_asked_long_ago_is_asked_no_more(web_door: WebDoor) -> None:
         assert anna.get(f"/consent?request={sealed}").status == status
 
 
-def test_no_field_or_parameter_leads_to_another_site(web_door: WebDoor) -> None:
+def test_no_field_or_parameter_redirects_to_another_site(web_door: WebDoor) -> None:
     joined(web_door, "anna")
     evil = "https://evil.example/"
     query = "&".join(f"{name}={quote(evil)}" for name in ("next", "redirect_uri", "return_to"))
@@ -543,7 +539,7 @@ def test_no_field_or_parameter_leads_to_another_site(web_door: WebDoor) -> None:
     assert _location(reply).startswith("https://client.example/callback?")
 
 
-def test_what_a_client_says_of_itself_stays_text(web_door: WebDoor) -> None:
+def test_clients_name_and_address_stay_text(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     strange = {"client_name": HOSTILE[:80], "redirect_uri": f"https://a.example/{HOSTILE}"}
     page = anna.get(web_door.consent_path(**strange))
@@ -555,7 +551,7 @@ def test_what_a_client_says_of_itself_stays_text(web_door: WebDoor) -> None:
     assert HOSTILE[:20] not in anna.get("/person").text
 
 
-def test_no_address_of_a_client_adds_a_header(web_door: WebDoor) -> None:
+def test_clients_address_and_state_cannot_add_a_header(web_door: WebDoor) -> None:
     anna = joined(web_door, "anna")
     asked = web_door.consent_path(
         redirect_uri="https://a.example/\r\nX-Bad: yes", state="\r\nX-Bad: yes"
@@ -566,7 +562,7 @@ def test_no_address_of_a_client_adds_a_header(web_door: WebDoor) -> None:
         assert "x-bad" not in reply.headers
 
 
-def test_a_surface_is_called_after_its_client() -> None:
+def test_surface_is_named_after_its_client() -> None:
     surface = consent.surface_of
     assert surface("Claude.ai") == "claudeai"
     assert surface("Visual Studio Code (Insiders), with a long tail") == "visualstudiocodeinsiders"
@@ -575,7 +571,7 @@ def test_a_surface_is_called_after_its_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("user_agent", "shown"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox"),
         (
@@ -587,14 +583,14 @@ def test_a_surface_is_called_after_its_client() -> None:
         ("", "A browser"),
     ],
 )
-def test_a_browser_is_called_as_people_call_it(said: str, shown: str) -> None:
-    assert people.browser(said).startswith(shown)
+def test_browser_gets_its_common_name(user_agent: str, shown: str) -> None:
+    assert people.browser(user_agent).startswith(shown)
 
 
-# --- what acts for a person
+# --- connections and sessions
 
 
-def test_connections_are_renamed_and_ended_by_their_person_alone(web_door: WebDoor) -> None:
+def test_only_its_person_renames_and_ends_a_connection(web_door: WebDoor) -> None:
     anna, bert = joined(web_door, "anna"), joined(web_door, "bert")
     assert told(anna.answer(web_door.consent_path(), sender="own anna", scope_mail="on"))["code"]
     (connection,) = web_door.connections()
@@ -606,26 +602,26 @@ def test_connections_are_renamed_and_ended_by_their_person_alone(web_door: WebDo
     assert anna.fill("/person", f"{place}/name", {"name": "Phone"}).status == 303
     assert "Phone" in anna.get("/person").text
     reply = anna.fill("/person", f"{place}/revoke", {})
-    assert "can do nothing here any more" in anna.get(_location(reply)).text
+    assert "can no longer act for you" in anna.get(_location(reply)).text
     assert web_door.connections() == []
 
 
-def test_another_browser_is_signed_out_from_here(web_door: WebDoor) -> None:
-    here, there, bert = joined(web_door, "anna"), Visitor(web_door), joined(web_door, "bert")
-    there.sign_in("anna")
-    page = here.get("/person").text
-    assert page.count("this one") == 1
+def test_person_signs_out_another_browser(web_door: WebDoor) -> None:
+    first, second, bert = joined(web_door, "anna"), Visitor(web_door), joined(web_door, "bert")
+    second.sign_in("anna")
+    page = first.get("/person").text
+    assert page.count("this browser") == 1
     (id,) = re.findall(r"connections/(tok_[0-9a-f]+)/revoke", page)
     revoke = f"/person/connections/{id}/revoke"
     assert bert.fill("/person", revoke, {}).status == 404
-    form = form_of(there.get("/person"))
-    assert here.fill("/person", revoke, {}).status == 303
-    assert "current-password" in there.get("/person").text
-    late = there.post("/person/connections/con_0123456789ab/revoke", {"form": form})
+    form = form_of(second.get("/person"))
+    assert first.fill("/person", revoke, {}).status == 303
+    assert "current-password" in second.get("/person").text
+    late = second.post("/person/connections/con_0123456789ab/revoke", {"form": form})
     assert "current-password" in late.text
 
 
-def test_a_revoked_person_cannot_consent_and_is_asked_to_sign_in(web_door: WebDoor) -> None:
+def test_consent_after_revocation_shows_the_sign_in_page(web_door: WebDoor) -> None:
     anna, asked = joined(web_door, "anna"), web_door.consent_path()
     form = form_of(anna.get(asked))
     (session,) = web_door.sessions()

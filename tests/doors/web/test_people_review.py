@@ -1,7 +1,6 @@
-"""Attempts on joining, signing in and consenting that once succeeded. Interlock refuses each now.
+"""Security of joining, sign-in and consent, over plain HTTP at a running server.
 
-The tests ask the server by plain HTTP. test_oauth_attacks.py has the table of attacks, and
-tests/rooms/people the rules.
+test_oauth_attacks.py has the table of attacks, and tests/rooms/people the rules.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
-from interlock.doors.oauth.endpoints import BEGIN_AGAIN, MAX_STATE_LENGTH
+from interlock.doors.oauth.endpoints import MAX_STATE_LENGTH, START_AGAIN
 from world.commandline import Place
 from world.people_and_apps import (
     PASSWORD,
@@ -41,8 +40,8 @@ EVIL = "https://evil.example"
 HOME = "http://127.0.0.1:8123/callback"
 TRIES = 2
 TRIES_OF_ALL_NAMES = 3
-# Every refusal would be a fact, if the server did not count by itself; and to guess too often takes
-# less time.
+# Without the log's own limits, only the server's limits keep refusals out of the log. Few tries
+# make the tests fast.
 CONSTANTS = {
     "interlock.rooms.transaction.QUIET_MS": 0,
     "interlock.rooms.transaction.MAX_REFUSALS_PER_MINUTE": 10_000,
@@ -82,7 +81,7 @@ def browser_outside(workspace: ServedWorkspace, peer: str) -> Browser:
     """A browser on another machine, for which the proxy reports this address."""
     browser = Browser(workspace.server, OUTSIDE)
     browser.http.headers["X-Forwarded-For"] = peer
-    # The browser speaks TLS with the proxy.
+    # The browser uses TLS to the proxy, so it also sends secure cookies.
     both = DefaultCookiePolicy(secure_protocols=("http", "https"))
     browser.http.cookies.jar.set_policy(both)
     return browser
@@ -92,10 +91,10 @@ def is_error(answer: httpx2.Response, status: int, error: str) -> bool:
     return (answer.status_code, answer.json().get("error")) == (status, error)
 
 
-# --- what a password and a token on a machine let in
+# --- passwords, and tokens on machines
 
 
-def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(
+def test_new_password_by_invitation_ends_connections_and_unused_codes(
     workspace: ServedWorkspace, app: App
 ) -> None:
     nina = Browser(workspace.server).join("nina")
@@ -113,13 +112,13 @@ def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(
 
 
 def laptop_of(workspace: ServedWorkspace, person: str, root: Path) -> str:
-    """The token of a machine that joined by a link."""
+    """Return the token of a machine that joined with an invitation."""
     link = workspace.url + workspace.place.ok("invite", person, "--surface", "laptop")["path"]
     elsewhere = Place(root).but(INTERLOCK_WORKSPACE=None)
     return str(json.loads(Path(elsewhere.ok("join", link)["kept"]).read_text())["token"])
 
 
-def test_a_token_that_lies_on_a_machine_signs_nobody_in(
+def test_token_on_a_machine_does_not_sign_in_at_the_pages(
     workspace: ServedWorkspace, app: App, vera: Browser, tmp_path: Path
 ) -> None:
     (name,) = (cookie.name for cookie in vera.http.cookies.jar if "_person_" in cookie.name)
@@ -137,7 +136,7 @@ def test_a_token_that_lies_on_a_machine_signs_nobody_in(
     assert workspace.connections() == before
 
 
-def test_a_person_sees_the_tokens_on_their_machines_and_ends_one(
+def test_person_lists_and_revokes_tokens_on_their_machines(
     workspace: ServedWorkspace, vera: Browser, stranger: Caller, tmp_path: Path
 ) -> None:
     mona = Browser(workspace.server).join("mona")
@@ -158,14 +157,14 @@ def test_a_person_sees_the_tokens_on_their_machines_and_ends_one(
     assert "@mona-laptop</b>" not in mona.get("/person").text.partition("Tokens on")[2]
 
 
-def test_a_link_for_a_machine_changes_no_password(workspace: ServedWorkspace) -> None:
+def test_invitation_for_a_machine_changes_no_password(workspace: ServedWorkspace) -> None:
     olga = Browser(workspace.server).join("olga")
     path = olga.invited("olga", "--surface", "desk")
     finder = Browser(workspace.server)
     page = finder.get(path)
-    assert "This is for another machine" in page.text
+    assert "This invitation is for another machine" in page.text
     assert "<form" not in page.text
-    new = "a sentence of whoever installs it"
+    new = "a sentence of the finder"
     form = hidden(finder.get("/person"))
     refused = finder.submit(path, {"form": form, "password": new, "again": new})
     assert refused.status_code == 400
@@ -179,7 +178,7 @@ def test_a_link_for_a_machine_changes_no_password(workspace: ServedWorkspace) ->
 # --- plain HTTP
 
 
-def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(
+def test_plain_http_from_other_machines_shows_no_password_form(
     workspace: ServedWorkspace,
 ) -> None:
     place = workspace.other_servers["open"].place
@@ -197,12 +196,12 @@ def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(
 
 
 @pytest.mark.parametrize(("path", "method"), [*OPEN_TO_ALL.items(), *OF_PEOPLE.items()])
-def test_what_came_to_the_proxy_over_plain_http_is_not_served(
+def test_request_that_reached_the_proxy_over_plain_http_is_not_served(
     stranger: Caller, path: str, method: str
 ) -> None:
     def asked(**headers: str) -> httpx2.Response:
-        said = {"Host": HOST} | {name.replace("_", "-"): text for name, text in headers.items()}
-        return stranger.http.request(method, path, headers=said)
+        sent = {"Host": HOST} | {name.replace("_", "-"): text for name, text in headers.items()}
+        return stranger.http.request(method, path, headers=sent)
 
     plain = asked(X_Forwarded_Proto="http")
     assert plain.status_code == 404
@@ -212,7 +211,7 @@ def test_what_came_to_the_proxy_over_plain_http_is_not_served(
         assert "plain HTTP" not in answer.text
 
 
-def test_over_plain_http_no_token_is_taken_and_nobody_is_told_to_get_one(
+def test_plain_http_refuses_tokens_and_names_no_token_server(
     workspace: ServedWorkspace,
 ) -> None:
     outside = browser_outside(workspace, "203.0.113.1").join("ulla")
@@ -224,7 +223,7 @@ def test_over_plain_http_no_token_is_taken_and_nobody_is_told_to_get_one(
     assert "resource_metadata" not in refused.headers["www-authenticate"]
 
 
-# --- whoever asks through a proxy
+# --- callers behind a proxy
 
 
 async def shows_its_client(scope: Scope, receive: Receive, send: Send) -> None:
@@ -232,7 +231,7 @@ async def shows_its_client(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "host", "said", "seen"),
+    ("peer", "host", "forwarded", "seen"),
     [
         ("127.0.0.1", HOST, ["203.0.113.7"], "203.0.113.7"),
         ("::1", HOST, ["203.0.113.7"], "203.0.113.7"),
@@ -245,22 +244,22 @@ async def shows_its_client(scope: Scope, receive: Receive, send: Send) -> None:
         ("127.0.0.1", "127.0.0.1:7420", ["203.0.113.7"], "127.0.0.1"),
     ],
 )
-def test_a_proxy_on_this_machine_says_who_asks_and_nobody_else_does(
-    peer: str, host: str, said: list[str], seen: str
+def test_only_a_proxy_on_this_machine_reports_the_callers_address(
+    peer: str, host: str, forwarded: list[str], seen: str
 ) -> None:
-    """The last word is the proxy's; those before it came with the request."""
+    """The proxy appends its entry to `X-Forwarded-For`; earlier entries came with the request."""
     guard = Guard(shows_its_client, Metrics(), loopback=False, outside=OUTSIDE)
 
     async def ask() -> str:
         transport = httpx2.ASGITransport(guard, client=(peer, 1))
-        headers = [("Host", host), *(("X-Forwarded-For", text) for text in said)]
+        headers = [("Host", host), *(("X-Forwarded-For", text) for text in forwarded)]
         async with httpx2.AsyncClient(transport=transport) as client:
             return (await client.get(f"http://{host}/", headers=headers)).text
 
     assert asyncio.run(ask()) == seen
 
 
-def test_who_guesses_a_password_keeps_its_person_out_nowhere_else(
+def test_password_guesses_block_only_the_guessers_address(
     workspace: ServedWorkspace,
 ) -> None:
     browser_outside(workspace, "203.0.113.20").join("gina")
@@ -279,20 +278,20 @@ def test_who_guesses_a_password_keeps_its_person_out_nowhere_else(
     assert browser_outside(workspace, "203.0.113.20").sign_in("gina").status_code == 303
 
 
-def test_who_tries_one_name_after_another_is_shut_out_too(workspace: ServedWorkspace) -> None:
+def test_guesses_for_many_names_block_the_guessers_address(workspace: ServedWorkspace) -> None:
     browser_outside(workspace, "203.0.113.30").join("hilde")
     crowd = browser_outside(workspace, "203.0.113.31")
     tried = [
-        crowd.sign_in(f"nobody-{number}").status_code for number in range(TRIES_OF_ALL_NAMES + 2)
+        crowd.sign_in(f"name-{number}").status_code for number in range(TRIES_OF_ALL_NAMES + 2)
     ]
     assert tried == [403] * TRIES_OF_ALL_NAMES + [429] * 2
     assert crowd.sign_in("hilde").status_code == 429
     assert browser_outside(workspace, "203.0.113.30").sign_in("hilde").status_code == 303
 
 
-def test_an_attack_on_one_person_does_not_hide_one_on_another(workspace: ServedWorkspace) -> None:
-    for number, name in enumerate(("mia", "nora", "nobody-at-all")):
-        if name != "nobody-at-all":
+def test_guesses_against_each_person_are_logged(workspace: ServedWorkspace) -> None:
+    for number, name in enumerate(("mia", "nora", "unregistered")):
+        if name != "unregistered":
             browser_outside(workspace, f"203.0.113.{50 + number}").join(name)
         guesser = browser_outside(workspace, f"203.0.113.{60 + number}")
         for _ in range(TRIES):
@@ -302,7 +301,7 @@ def test_an_attack_on_one_person_does_not_hide_one_on_another(workspace: ServedW
         assert (whose, "GUESSED_PASSWORD") in shown
 
 
-def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(
+def test_refusals_of_a_connection_and_of_strangers_are_both_logged(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     code = app.code(vera)
@@ -312,7 +311,7 @@ def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(
     assert workspace.logged_refusals().count("WRONG_VERIFIER") == before + 2
 
 
-def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(
+def test_wrong_resource_is_logged_under_the_connections_sender(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     connected = app.connect(vera, "own otto")
@@ -323,7 +322,7 @@ def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(
     assert (last["sender"], last["outcome"]["code"]) == ("@otto", "WRONG_RESOURCE")
 
 
-def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(
+def test_refusal_during_a_pause_does_not_suppress_the_next_one(
     workspace: ServedWorkspace,
 ) -> None:
     server = workspace.other_servers["open"]
@@ -337,7 +336,7 @@ def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(
     assert kept == ["TOKEN_IN_URL"]
 
 
-NEW = "another sentence that nobody guesses"
+NEW = "another sentence that is hard to guess"
 
 
 def change(browser: Browser, current: str, new: str = NEW, again: str = NEW) -> httpx2.Response:
@@ -345,7 +344,7 @@ def change(browser: Browser, current: str, new: str = NEW, again: str = NEW) -> 
     return browser.submit("/person/password", fields | {"form": hidden(browser.get("/person"))})
 
 
-def test_a_person_changes_their_own_password_and_stays_connected(
+def test_person_changes_their_password_and_stays_connected(
     workspace: ServedWorkspace,
 ) -> None:
     browser = browser_outside(workspace, "203.0.113.70").join("paula")
@@ -363,17 +362,17 @@ def test_a_person_changes_their_own_password_and_stays_connected(
     assert browser_outside(workspace, "203.0.113.73").sign_in("paula", NEW).status_code == 303
 
 
-def test_nobody_changes_a_password_without_the_one_before(workspace: ServedWorkspace) -> None:
+def test_password_change_needs_the_current_password(workspace: ServedWorkspace) -> None:
     browser = browser_outside(workspace, "203.0.113.80").join("quirin")
-    for current, new, again, status, said in (
-        (PASSWORD, NEW, "not the same again", 400, "not the same"),
+    for current, new, again, status, reason in (
+        (PASSWORD, NEW, "another password", 400, "passwords differ"),
         (PASSWORD, "short", "short", 400, "at least"),
         ("wrong", NEW, NEW, 403, "not your password"),
         ("wrong", NEW, NEW, 403, "not your password"),
         (PASSWORD, NEW, NEW, 429, "failed too often"),
     ):
         refused = change(browser, current, new, again)
-        assert (refused.status_code, said in refused.text) == (status, True), refused.text
+        assert (refused.status_code, reason in refused.text) == (status, True), refused.text
     assert browser_outside(workspace, "203.0.113.81").sign_in("quirin").status_code == 303
     shown = [(row["sender"], row["code"]) for row in workspace.place.ok("review")["refusals"]]
     assert ("@quirin", "GUESSED_PASSWORD") in shown
@@ -383,7 +382,7 @@ def test_nobody_changes_a_password_without_the_one_before(workspace: ServedWorks
     assert forged.status_code == 403
 
 
-def test_no_other_host_of_the_domain_can_set_the_cookies(workspace: ServedWorkspace) -> None:
+def test_other_hosts_of_the_domain_cannot_set_the_cookies(workspace: ServedWorkspace) -> None:
     browser = browser_outside(workspace, "203.0.113.40").join("ingrid")
     names = {cookie.name for cookie in browser.http.cookies.jar}
     assert {name.partition("_person_")[0] for name in names} == {"__Host-interlock"}
@@ -397,7 +396,7 @@ def test_no_other_host_of_the_domain_can_set_the_cookies(workspace: ServedWorksp
     assert "_person_" not in "".join(cookie.name for cookie in browser.http.cookies.jar)
 
 
-def test_the_form_of_signing_in_goes_by_no_cookie_that_was_planted(
+def test_sign_in_form_ignores_cookies_set_by_other_hosts(
     workspace: ServedWorkspace,
 ) -> None:
     browser = browser_outside(workspace, "203.0.113.42")
@@ -411,61 +410,61 @@ def test_the_form_of_signing_in_goes_by_no_cookie_that_was_planted(
     assert browser.submit("/person/sign-in", fields).status_code == 303
 
 
-# --- what is wrong with a question
+# --- invalid authorization requests
 
 WRONG: dict[str, dict[str, str | None]] = {
-    "wants a token": {"response_type": "token"},
-    "wants an unknown thing": {"response_type": "id_token code"},
-    "wants nothing": {"response_type": None},
-    "wants nothing and proves nothing": {"response_type": None, "code_challenge": None},
-    "is for another server": {"resource": f"{EVIL}/mcp"},
-    "is for another place": {"resource": "http://127.0.0.1/elsewhere"},
-    "is proved plainly": {"code_challenge_method": "plain"},
-    "does not say how it is proved": {"code_challenge_method": None},
-    "says an empty way of proof": {"code_challenge_method": ""},
-    "has no challenge": {"code_challenge": None},
-    "has a short challenge": {"code_challenge": "a" * 42},
-    "has a long challenge": {"code_challenge": "a" * 44},
-    "has a challenge that is no digest": {"code_challenge": "=" * 43},
-    "has a long state": {"state": "x" * (MAX_STATE_LENGTH + 1)},
+    "response type token": {"response_type": "token"},
+    "unknown response type": {"response_type": "id_token code"},
+    "no response type": {"response_type": None},
+    "no response type, no challenge": {"response_type": None, "code_challenge": None},
+    "another server": {"resource": f"{EVIL}/mcp"},
+    "another path": {"resource": "http://127.0.0.1/elsewhere"},
+    "plain challenge method": {"code_challenge_method": "plain"},
+    "no challenge method": {"code_challenge_method": None},
+    "empty challenge method": {"code_challenge_method": ""},
+    "no challenge": {"code_challenge": None},
+    "short challenge": {"code_challenge": "a" * 42},
+    "long challenge": {"code_challenge": "a" * 44},
+    "challenge that is not a digest": {"code_challenge": "=" * 43},
+    "long state": {"state": "x" * (MAX_STATE_LENGTH + 1)},
 }
 
 
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG.keys())
-def test_nobody_is_led_to_a_client_whose_question_is_wrong(
+def test_invalid_authorization_request_redirects_to_no_client(
     app: App, vera: Browser, stranger: Caller, changes: dict[str, str | None]
 ) -> None:
-    """Whoever wants to be led somewhere could register that."""
+    """An attacker could register any address, and then lead people to it."""
     asked = app.wish(**changes)
     for caller in (stranger, vera):
         answer = caller.get("/authorize", asked)
         assert answer.status_code == 400
-        assert BEGIN_AGAIN in answer.text
+        assert START_AGAIN in answer.text
         assert "location" not in answer.headers
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     alone = app.wish(**changes, redirect_uri=None)
     assert "location" not in stranger.get("/authorize", alone).headers
 
 
-SAID: dict[str, tuple[dict[str, str | None], str]] = {
-    "wants a token": ({"response_type": "token"}, "It asked for something else than a code"),
-    "is for another server": ({"resource": f"{EVIL}/mcp"}, "something else than this server"),
-    "is nobody's": ({"client_id": "reg_x"}, "It is not registered here"),
-    "does not say whose it is": ({"client_id": None}, "It did not say its client_id."),
-    "says nothing": ({"response_type": None}, "It did not say its response_type."),
-    "is answered elsewhere": ({"redirect_uri": EVIL}, "where it is not registered."),
-    "is answered nowhere": ({"redirect_uri": "nowhere"}, "where it is not registered."),
-    "is for no address": ({"resource": "x"}, "something else than this server"),
+REASONS: dict[str, tuple[dict[str, str | None], str]] = {
+    "response type token": ({"response_type": "token"}, "asked for a response type other than"),
+    "another server": ({"resource": f"{EVIL}/mcp"}, "access to another server"),
+    "unknown client": ({"client_id": "reg_x"}, "not registered at this server"),
+    "no client": ({"client_id": None}, "did not send its client_id."),
+    "no response type": ({"response_type": None}, "did not send its response_type."),
+    "another redirect": ({"redirect_uri": EVIL}, "that it did not register."),
+    "malformed redirect": ({"redirect_uri": "nowhere"}, "that it did not register."),
+    "malformed resource": ({"resource": "x"}, "access to another server"),
 }
 
 
-@pytest.mark.parametrize(("changes", "said"), SAID.values(), ids=SAID.keys())
-def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
-    app: App, stranger: Caller, changes: dict[str, str | None], said: str
+@pytest.mark.parametrize(("changes", "reason"), REASONS.values(), ids=REASONS.keys())
+def test_invalid_authorization_request_shows_a_plain_reason(
+    app: App, stranger: Caller, changes: dict[str, str | None], reason: str
 ) -> None:
     text = html.unescape(stranger.get("/authorize", app.wish(**changes)).text)
-    assert said in text
-    assert f". {BEGIN_AGAIN}" in text
+    assert reason in text
+    assert f". {START_AGAIN}" in text
     for strange in (
         "pydantic",
         "Input should be",
@@ -477,7 +476,7 @@ def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
 
 
 @pytest.mark.parametrize("name", ["state", "client_id", "scope", "resource", "code_challenge"])
-def test_what_is_asked_for_twice_is_not_answered(app: App, stranger: Caller, name: str) -> None:
+def test_duplicate_parameter_is_refused(app: App, stranger: Caller, name: str) -> None:
     wish = app.wish(scope="mail")
     answer = stranger.http.get(f"/authorize?{urlencode([*wish.items(), (name, wish[name])])}")
     assert answer.status_code == 400
@@ -493,21 +492,24 @@ def test_what_is_asked_for_twice_is_not_answered(app: App, stranger: Caller, nam
         {"resource": f"{EVIL}/mcp"},
     ],
 )
-def test_a_program_on_this_machine_is_told_what_was_wrong_in_one_line(
+def test_local_client_gets_the_error_in_one_line(
     workspace: ServedWorkspace, changes: dict[str, str | None]
 ) -> None:
     state = "two\nlines & more"
     back = App(workspace.server, redirect=HOME).authorize(state=state, **changes)
     assert back.status_code == 302
     assert back.headers["location"].startswith(f"{HOME}?")
-    said = answered(back)
-    assert said["error"]
-    assert said["error_description"].isprintable()
-    assert (said["state"], said["iss"]) == (state, workspace.url)
+    error = answered(back)
+    assert error["error"]
+    assert error["error_description"].isprintable()
+    assert (error["state"], error["iss"]) == (state, workspace.url)
 
 
-def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace, vera: Browser) -> None:
-    """What is taken at first must not be too large later, and be called forged."""
+def test_longest_accepted_request_completes_every_step(
+    workspace: ServedWorkspace, vera: Browser
+) -> None:
+    """A later step must not refuse a request as too large or forged after /authorize accepted
+    it."""
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
     about = {"client_name": "N" * 80, "token_endpoint_auth_method": "none"}
     taken = [
@@ -531,7 +533,7 @@ def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace, vera:
     assert browser.get(back.headers["location"]).status_code == 200
 
 
-def test_redirects_that_are_too_long_together_are_refused_at_once(app: App) -> None:
+def test_redirect_uris_that_are_too_long_together_are_refused(app: App) -> None:
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
     refused = app.register({"redirect_uris": uris})
     assert is_error(refused, 400, "invalid_redirect_uri")
@@ -547,7 +549,7 @@ def test_redirects_that_are_too_long_together_are_refused_at_once(app: App) -> N
         *("view-source:https://client.example/", "blob:https://client.example/x"),
     ],
 )
-def test_a_client_is_answered_by_no_program_but_its_own(app: App, uri: str) -> None:
+def test_redirect_uri_with_a_scheme_of_other_programs_is_refused(app: App, uri: str) -> None:
     about = {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
     assert is_error(app.register(about), 400, "invalid_redirect_uri")
 
@@ -557,7 +559,7 @@ def test_a_client_is_answered_by_no_program_but_its_own(app: App, uri: str) -> N
 
 @pytest.mark.parametrize("shown", ["client_secret_post", "client_secret_basic"])
 @pytest.mark.parametrize("registered", ["client_secret_post", "client_secret_basic", None])
-def test_a_secret_is_taken_wherever_it_is_shown(
+def test_client_secret_is_accepted_in_form_and_header(
     workspace: ServedWorkspace, vera: Browser, registered: str | None, shown: str
 ) -> None:
     app = App(workspace.server, token_endpoint_auth_method=registered)
@@ -569,7 +571,7 @@ def test_a_secret_is_taken_wherever_it_is_shown(
     assert connected.tool().status_code == 401
 
 
-def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(workspace: ServedWorkspace) -> None:
+def test_wrong_client_secret_gets_a_basic_challenge(workspace: ServedWorkspace) -> None:
     app = App(workspace.server, token_endpoint_auth_method="client_secret_basic")
     app.about["client_secret"] = "another"
     for answer in (app.exchange("x"), app.refresh("x"), app.revoke("x")):
@@ -581,7 +583,7 @@ def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(workspace: Served
         assert "www-authenticate" not in answer.headers
 
 
-def test_a_header_that_names_nobody_is_no_secret(stranger: Caller) -> None:
+def test_malformed_basic_header_is_refused(stranger: Caller) -> None:
     fields = {"grant_type": "refresh_token", "refresh_token": "x"}
     for pair in ("%", base64.b64encode(b"\xff\xfe").decode(), "Og=="):
         answer = stranger.post("/token", fields, Authorization=f"Basic {pair}")
@@ -594,7 +596,7 @@ PAGE = {"Origin": EVIL, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"
 
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
-def test_a_client_in_a_page_may_ask_where_no_cookie_counts(
+def test_cookieless_endpoints_answer_clients_in_other_sites_pages(
     vera: Browser, stranger: Caller, path: str, method: str
 ) -> None:
     wanted = "authorization, content-type, mcp-protocol-version"
@@ -609,11 +611,11 @@ def test_a_client_in_a_page_may_ask_where_no_cookie_counts(
     assert answer.headers["access-control-allow-origin"] == "*"
     with_cookies = vera.http.request(method, path, headers=PAGE)
     assert with_cookies.status_code == answer.status_code
-    for told in (first, answer, with_cookies):
-        assert "access-control-allow-credentials" not in told.headers
+    for each in (first, answer, with_cookies):
+        assert "access-control-allow-credentials" not in each.headers
 
 
-def test_a_client_in_a_page_goes_all_the_way_to_a_token(
+def test_client_in_another_sites_page_gets_a_token(
     workspace: ServedWorkspace, vera: Browser
 ) -> None:
     app = App(workspace.server)
@@ -628,7 +630,7 @@ def test_a_client_in_a_page_goes_all_the_way_to_a_token(
 
 
 @pytest.mark.parametrize(("path", "method"), [*OF_PEOPLE.items(), *OF_OTHERS.items()])
-def test_everything_else_stays_refused_to_pages_of_others(
+def test_other_endpoints_refuse_requests_of_other_sites_pages(
     vera: Browser, path: str, method: str
 ) -> None:
     asking = {"Access-Control-Request-Method": method}
@@ -642,9 +644,7 @@ def test_everything_else_stays_refused_to_pages_of_others(
 
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
-def test_a_name_that_was_rebound_to_this_machine_is_refused_there_too(
-    stranger: Caller, path: str, method: str
-) -> None:
+def test_rebound_host_name_is_refused(stranger: Caller, path: str, method: str) -> None:
     headers = PAGE | {"Host": "evil.example"}
     answer = stranger.http.request(method, path, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
@@ -653,7 +653,7 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused_there_too(
 # --- codes and refresh tokens
 
 
-def test_a_code_that_its_person_ended_was_not_replayed(
+def test_code_of_an_ended_connection_does_not_count_as_replayed(
     workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
     code = app.code(vera, "own otto")
@@ -664,7 +664,7 @@ def test_a_code_that_its_person_ended_was_not_replayed(
     counted = workspace.counted_refusals("CODE_REPLAYED")
     refused = app.exchange(code)
     assert is_error(refused, 400, "invalid_grant")
-    assert "somebody may have a copy" not in refused.json()["error_description"]
+    assert "may have a copy" not in refused.json()["error_description"]
     assert workspace.logged_refusals().count("CODE_REPLAYED") == logged
     assert workspace.counted_refusals("CODE_REPLAYED") == counted
 
@@ -675,7 +675,7 @@ PUBLISHED = f"{EVIL}/client.json"
 @pytest.mark.parametrize(
     "fields",
     [
-        {"grant_type": "refresh_token", "refresh_token": "ilr_nobodys"},
+        {"grant_type": "refresh_token", "refresh_token": "ilr_unknown"},
         {"grant_type": "refresh_token", "refresh_token": "x"},
         {
             "grant_type": "authorization_code",
@@ -685,20 +685,20 @@ PUBLISHED = f"{EVIL}/client.json"
         },
     ],
 )
-def test_a_client_with_a_document_is_told_that_its_grant_is_bad_and_not_itself(
+def test_bad_grant_of_a_published_client_is_invalid_grant(
     workspace: ServedWorkspace, stranger: Caller, fields: dict[str, str]
 ) -> None:
-    """Clients throw away who they are when they are told that they are nobody."""
+    """A client that reads `invalid_client` discards its registration."""
     before = workspace.counted_refusals("BAD_CLIENT_DOCUMENT")
     answer = stranger.post("/token", fields | {"client_id": PUBLISHED})
     assert is_error(answer, 400, "invalid_grant")
     assert workspace.counted_refusals("BAD_CLIENT_DOCUMENT") == before, (
-        "nothing is fetched for that"
+        "the server fetched the document"
     )
 
 
 @pytest.mark.parametrize("more", [{"token": "x"}, {"code": "x"}, {"refresh_token": "x"}, {}])
-def test_whoever_asks_a_person_has_its_document_looked_at(
+def test_authorization_always_fetches_the_clients_document(
     app: App, stranger: Caller, more: dict[str, str]
 ) -> None:
     wish = app.wish(client_id="https://127.0.0.1/client.json") | more
@@ -708,17 +708,17 @@ def test_whoever_asks_a_person_has_its_document_looked_at(
 
 
 @pytest.mark.parametrize("scope", ["mail claim work", "mail offline_access", "mail", "openid", ""])
-def test_a_client_refreshes_with_what_it_asked_for_at_first(
+def test_refresh_with_the_originally_requested_scopes_works(
     app: App, vera: Browser, scope: str
 ) -> None:
-    """The person may have left less of it, and that is what it gets."""
+    """The client gets the scopes that the person granted, which may be fewer."""
     connected = app.connect(vera, scope="mail")
     given = app.refresh(connected.refresh_token, scope=scope)
     assert given.status_code == 200, given.text
     assert given.json()["scope"] == "mail"
 
 
-# --- addresses
+# --- URLs
 
 
 @pytest.mark.parametrize(
@@ -733,17 +733,17 @@ def test_a_client_refreshes_with_what_it_asked_for_at_first(
         "a=1&ACCESS_TOKEN=x",
     ],
 )
-def test_a_token_in_an_address_is_seen_however_it_is_written(
+def test_token_in_a_url_is_detected_in_any_encoding(
     workspace: ServedWorkspace, stranger: Caller, query: str
 ) -> None:
     before = workspace.counted_refusals("TOKEN_IN_URL")
     answer = stranger.http.get(f"{workspace.url}/v1/whoami?{query}")
-    assert answer.request.url.query.decode() == query, "it went as it is written here"
+    assert answer.request.url.query.decode() == query, "httpx2 changed the query"
     assert (answer.status_code, answer.json()["code"]) == (400, "USAGE")
     assert workspace.counted_refusals("TOKEN_IN_URL") == before + 1
 
 
-def test_an_address_with_a_slash_at_its_end_is_the_same(
+def test_trailing_slash_names_the_same_resource(
     workspace: ServedWorkspace, app: App, vera: Browser, stranger: Caller
 ) -> None:
     connected = app.connect(vera, resource=f"{workspace.url}/mcp/")
@@ -758,17 +758,19 @@ def test_an_address_with_a_slash_at_its_end_is_the_same(
     assert answer.json()["result"]["structuredContent"]["sender"] == "vera"
     refused = stranger.http.post("/mcp/", json=asked)
     assert refused.status_code == 401
-    said = dict(parse_qsl(refused.headers["www-authenticate"].replace(", ", "&")))
-    assert said["resource_metadata"].strip('"') == f"{workspace.url}{KNOWN}protected-resource/mcp"
+    challenge = dict(parse_qsl(refused.headers["www-authenticate"].replace(", ", "&")))
+    assert (
+        challenge["resource_metadata"].strip('"') == f"{workspace.url}{KNOWN}protected-resource/mcp"
+    )
     both = [stranger.get(f"{KNOWN}protected-resource/mcp{end}").json() for end in ("", "/")]
     assert both[0] == both[1]
 
 
-# --- what strangers can fill
+# --- the size of the log
 
 
-def test_bad_registrations_fill_neither_the_log_nor_its_turns(workspace: ServedWorkspace) -> None:
-    """The log's own limit is switched off here: the server does not even ask."""
+def test_bad_registrations_do_not_fill_the_log(workspace: ServedWorkspace) -> None:
+    """The log's own limit is off in this module, so only the server's limit applies."""
     logged = workspace.logged_refusals().count("BAD_REGISTRATION")
     counted = workspace.counted_refusals("BAD_REGISTRATION")
     with httpx2.Client(base_url=workspace.url, trust_env=False, timeout=60) as client:
@@ -781,7 +783,7 @@ def test_bad_registrations_fill_neither_the_log_nor_its_turns(workspace: ServedW
 # --- a pause
 
 
-def test_in_a_pause_everything_that_was_let_in_can_be_ended(
+def test_connections_and_sessions_can_end_during_a_pause(
     workspace: ServedWorkspace, app: App
 ) -> None:
     paula = Browser(workspace.server).join("paula")

@@ -1,5 +1,5 @@
-"""The dashboard's pages about work, in a real browser: what needs a person comes first, what was
-run and what was said never look alike, and nobody can act there."""
+"""The dashboard's pages about work, in a real browser. Tasks that need a person come first.
+Recorded runs and attached evidence never look alike. The pages are read-only."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ KEY = bytes(range(32))
 
 
 class Office(NamedTuple):
-    """A repository where work is done, and its dashboard."""
+    """A repository with tasks, and its dashboard."""
 
     web: Web
     shop: Workshop
@@ -46,7 +46,7 @@ class Office(NamedTuple):
         return self.shop.place.ok(*words)
 
     def page(self, context: BrowserContext, path: str = "/work") -> Page:
-        """One of the pages, live and with a mark that a reload would take away."""
+        """Open a page, and set a mark that a reload would remove."""
         page = signed_in(context, self.web)
         page.goto(f"{self.web.url}{path}")
         expect(page.locator("#line")).to_have_text("Live")
@@ -73,7 +73,7 @@ def task_row(page: Page, id: str = TASK) -> Locator:
 
 
 def group(page: Page, id: str = TASK) -> Locator:
-    """The heading under which a task stands; two for the moment in which it moves."""
+    """Return the heading of a task's group. Two match while the task moves."""
     return page.locator(f".group:has(a[href='/work/{id}']) :is(h2, summary)")
 
 
@@ -85,7 +85,7 @@ def entries(page: Page) -> list[str]:
 
 
 @needs_browser
-def test_what_needs_a_person_comes_first_and_what_ended_is_folded_away(
+def test_tasks_that_need_a_person_come_first_and_ended_tasks_are_collapsed(
     office: Office, context: BrowserContext
 ) -> None:
     office.shop.create(id="ended-1")
@@ -106,13 +106,13 @@ def test_what_needs_a_person_comes_first_and_what_ended_is_folded_away(
         expect(due).to_contain_text(words)
     expect(due).to_contain_text("from @vera")
     expect(task_row(page, "blocked-1")).to_contain_text("blocker @otto-cli: No disk")
-    expect(task_row(page, "open-1")).to_contain_text("nobody yet")
+    expect(task_row(page, "open-1")).to_contain_text("no worker yet")
     expect(task_row(page, "open-1")).to_contain_text("0/2 met")
     expect(task_row(page, "ended-1")).not_to_be_visible()
 
 
 @needs_browser
-def test_a_task_goes_through_its_groups_without_reload(
+def test_task_moves_through_its_groups_without_reload(
     office: Office, context: BrowserContext
 ) -> None:
     page = office.page(context)
@@ -131,7 +131,7 @@ def test_a_task_goes_through_its_groups_without_reload(
     office.ok("task", "submit", TASK, *WORKER)
     office.ok("gate", "pass", TASK, GATE, *HOLDER)
     expect(group(page)).to_have_text(["Submitted 1"])
-    expect(task_row(page)).to_contain_text(f"Nothing is missing. interlock task complete {TASK}")
+    expect(task_row(page)).to_contain_text(f"The worker can run interlock task complete {TASK}")
     expect(page.locator("p.needs")).to_have_count(0)
     office.ok("task", "complete", TASK, *WORKER)
     expect(group(page)).to_have_text(["Ended 1"])
@@ -139,7 +139,7 @@ def test_a_task_goes_through_its_groups_without_reload(
     assert is_untouched(page)
 
 
-def test_a_long_list_of_open_tasks_hides_nothing_that_needs_a_person(office: Office) -> None:
+def test_long_list_of_open_tasks_hides_no_task_that_needs_a_person(office: Office) -> None:
     token = office.ok("token", "mint", "--sender", "vera")["token"]
     with Node(str(office.web.place.workspace)) as node:
         for number in range(103):
@@ -153,17 +153,17 @@ def test_a_long_list_of_open_tasks_hides_nothing_that_needs_a_person(office: Off
 
 
 @needs_browser
-def test_a_lost_claim_is_said_beside_its_worker(office: Office, context: BrowserContext) -> None:
+def test_lost_claim_is_shown_next_to_its_worker(office: Office, context: BrowserContext) -> None:
     office.shop.taken()
     page = office.page(context)
-    expect(task_row(page)).to_contain_text(re.compile(r"@otto-cli claim ends in \d+m \d\ds"))
+    expect(task_row(page)).to_contain_text(re.compile(r"@otto-cli claim expires in \d+m \d\ds"))
     office.ok("claim", "release", "--item", TASK, *WORKER)
     expect(task_row(page)).to_contain_text("@otto-cli has lost the claim")
     assert is_untouched(page)
 
 
 @needs_browser
-def test_the_list_of_what_ended_stays_open_and_in_focus_when_it_grows(
+def test_list_of_ended_tasks_stays_open_and_focused_when_it_grows(
     office: Office, context: BrowserContext
 ) -> None:
     for id in ("A-1", "A-2"):
@@ -189,7 +189,7 @@ def test_the_list_of_what_ended_stays_open_and_in_focus_when_it_grows(
 
 
 @needs_browser
-def test_what_was_run_and_what_was_said_look_different(
+def test_recorded_runs_and_attached_evidence_look_different(
     office: Office, context: BrowserContext
 ) -> None:
     office.shop.create("--criterion", "runs", "--criterion", "reads well", "--gate", GATE)
@@ -202,24 +202,22 @@ def test_what_was_run_and_what_was_said_look_different(
     expect(other.locator(".proven").first).to_have_text("not met")
     expect(other).to_contain_text("What was said for it counts when a passing verdict names it.")
     office.ok("gate", "pass", TASK, GATE, "--evidence", note, *HOLDER)
-    said = page.locator(".criteria > li.said")
-    expect(ran.locator(".proven")).to_have_text("ran")
+    attached = page.locator(".criteria > li.attached")
+    expect(ran.locator(".proven")).to_have_text("recorded run")
     expect(ran.locator(".proof")).to_contain_text("@otto-cli echo hello exit 0 clean tree")
-    expect(said.locator(".proven")).to_have_text("said")
-    expect(said).to_contain_text("@otto-cli I read it twice. a note, nothing was run")
-    expect(said).to_contain_text(f"It counts on the word of @vera, whose verdict on {GATE}")
-    for what in ("borderLeftStyle", "borderLeftColor"):
-        look = f"(item) => getComputedStyle(item).{what}"
-        assert ran.evaluate(look) != said.evaluate(look), what
+    expect(attached.locator(".proven")).to_have_text("attached")
+    expect(attached).to_contain_text("@otto-cli I read it twice. a note, not a recorded run")
+    expect(attached).to_contain_text(f"@vera names it in the verdict on the gate {GATE}")
+    for style in ("borderLeftStyle", "borderLeftColor"):
+        look = f"(item) => getComputedStyle(item).{style}"
+        assert ran.evaluate(look) != attached.evaluate(look), style
     look = "(item) => getComputedStyle(item.querySelector('.proven')).backgroundColor"
-    assert ran.evaluate(look) != said.evaluate(look)
+    assert ran.evaluate(look) != attached.evaluate(look)
     assert is_untouched(page)
 
 
 @needs_browser
-def test_what_is_missing_comes_with_the_command_for_it(
-    office: Office, context: BrowserContext
-) -> None:
+def test_each_missing_item_has_its_command(office: Office, context: BrowserContext) -> None:
     office.shop.create(id="first")
     office.shop.create("--criterion", "it says hello", "--gate", GATE, "--depends-on", "first")
     page = office.page(context, f"/work/{TASK}")
@@ -232,12 +230,12 @@ def test_what_is_missing_comes_with_the_command_for_it(
 
 
 @needs_browser
-def test_the_story_is_told_in_the_order_of_the_log(office: Office, context: BrowserContext) -> None:
+def test_history_follows_the_order_of_the_log(office: Office, context: BrowserContext) -> None:
     office.shop.submitted()
     page = office.page(context, f"/work/{TASK}")
     office.ok("gate", "fail", TASK, GATE, "--note", "It is rude", "--fix", "make kind", *HOLDER)
     blocker = page.locator(".blockers > li")
-    expect(blocker).to_contain_text("@vera → @otto-cli by the gate athena")
+    expect(blocker).to_contain_text("@vera → @otto-cli from the gate athena")
     expect(blocker.locator(".text")).to_have_text("It is rude")
     expect(blocker.locator(".fixes code")).to_have_text("make kind")
     expect(page.locator(".gates")).to_contain_text("fail athena by @vera")
@@ -251,7 +249,7 @@ def test_the_story_is_told_in_the_order_of_the_log(office: Office, context: Brow
     story = office.shop.show()["story"]
     assert entries(page) == [f"#{entry['seq']}" for entry in story]
     told = " ".join(page.locator(".story .event > p:first-child").all_inner_texts())
-    steps = ("created it", "took it", "for criterion 1", "submitted", "fail", "pass", "ended it")
+    steps = ("created", "took", "for criterion 1", "submitted", "fail", "pass", "ended the task")
     places = [told.index(step) for step in steps]
     assert places == sorted(places)
     assert page.locator(".story").inner_text().count("It is rude") == 1
@@ -259,7 +257,7 @@ def test_the_story_is_told_in_the_order_of_the_log(office: Office, context: Brow
 
 
 @needs_browser
-def test_the_brief_is_text_and_whole(office: Office, context: BrowserContext) -> None:
+def test_brief_is_shown_whole_as_plain_text(office: Office, context: BrowserContext) -> None:
     brief = "# Why\n\n- [x] *one*\n\n<b>two</b> [three](javascript:alert(1))\n" + "more\n" * 200
     office.ok("task", "create", "--title", "Read", "--id", TASK, "--brief", brief, *HOLDER)
     page = office.page(context, f"/work/{TASK}")
@@ -268,7 +266,7 @@ def test_the_brief_is_text_and_whole(office: Office, context: BrowserContext) ->
 
 
 @needs_browser
-def test_what_is_long_is_a_part_that_says_so_and_is_whole_on_its_own_page(
+def test_long_evidence_is_shortened_and_whole_on_its_own_page(
     office: Office, context: BrowserContext
 ) -> None:
     office.shop.taken()
@@ -277,22 +275,22 @@ def test_what_is_long_is_a_part_that_says_so_and_is_whole_on_its_own_page(
     note = "I looked at it. " * 400
     office.noted(note)
     page = office.page(context, f"/work/{TASK}")
-    ran, said = page.locator(".story .proof").all()
-    expect(ran.locator(".mark").first).to_have_text("a part of the command")
-    expect(said.locator(".quoted")).to_have_text(re.compile("^I looked at it.*…$"))
-    said.get_by_role("link", name="Read it all").click()
+    ran, attached = page.locator(".story .proof").all()
+    expect(ran.locator(".mark").first).to_have_text("shortened command")
+    expect(attached.locator(".quoted")).to_have_text(re.compile("^I looked at it.*…$"))
+    attached.get_by_role("link", name="Read all").click()
     assert page.locator("pre.text").text_content() == note
     page.go_back()
     ran.get_by_role("link", name="Output").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(" ".join(command))
 
 
-def test_there_is_no_page_of_what_is_not_there(office: Office) -> None:
+def test_unknown_ids_answer_404(office: Office) -> None:
     cookie = sign_in(office.web)
     for path in ("/work/none", "/work/%3Cb%3E", "/evidence/none", "/evidence/0123456789"):
         reply = ask(office.web, path, Cookie=cookie)
         assert reply.status == 404, path
-        assert "No such" in reply.text, path
+        assert "not found" in reply.text, path
     for path in ("/parts/task/none", "/parts/evidence/none", "/parts/none/none", "/parts/none"):
         assert ask(office.web, path, Cookie=cookie).status == 404, path
 
@@ -301,7 +299,7 @@ def test_there_is_no_page_of_what_is_not_there(office: Office) -> None:
 
 
 @needs_browser
-def test_a_run_says_how_it_went_and_shows_the_end_of_its_output(
+def test_run_shows_its_result_and_the_end_of_its_output(
     office: Office, context: BrowserContext
 ) -> None:
     office.shop.taken()
@@ -324,7 +322,7 @@ def test_a_run_says_how_it_went_and_shows_the_end_of_its_output(
 
 
 @needs_browser
-def test_whatever_makes_a_run_worth_less_is_marked(
+def test_runs_with_uncommitted_changes_secrets_or_a_spool_file_are_marked(
     office: Office, context: BrowserContext, tmp_path: Any
 ) -> None:
     office.shop.taken()
@@ -334,19 +332,19 @@ def test_whatever_makes_a_run_worth_less_is_marked(
     spool = tmp_path / "spool"
     spool.mkdir()
     words = ("--spool", str(spool), "--task", TASK, "--criterion", "1", "--", "true")
-    handed = office.shop.run(*WORKER, "--json", *words).json["spooled"]
-    office.ok("evidence", "add", "--spool", handed, "--task", TASK, *WORKER)
+    file = office.shop.run(*WORKER, "--json", *words).json["spooled"]
+    office.ok("evidence", "add", "--spool", file, "--task", TASK, *WORKER)
     page = office.page(context, f"/work/{TASK}")
     dirty, spooled = page.locator(".story .proof").all()
     expect(dirty.locator(".mark")).to_have_text(["uncommitted changes", "2 secrets masked"])
-    expect(spooled.locator(".mark")).to_have_text(["clean tree", "handed over in a file"])
+    expect(spooled.locator(".mark")).to_have_text(["clean tree", "imported from a file"])
     dirty.get_by_role("link", name="Output").click()
     expect(page.locator("pre.output")).to_contain_text("token=")
     assert "a1B2a1B2" not in page.content()
 
 
 @needs_browser
-def test_files_pages_and_bytes_are_shown_as_what_they_are(
+def test_attached_files_and_urls_are_shown_by_kind_and_not_linked(
     office: Office, context: BrowserContext
 ) -> None:
     office.shop.taken()
@@ -356,15 +354,17 @@ def test_files_pages_and_bytes_are_shown_as_what_they_are(
     office.ok(*add, "--url", "https://ci.example/runs/7")
     page = office.page(context, f"/work/{TASK}")
     file, url = page.locator(".story .proof").all()
-    expect(file).to_contain_text("picture.png a file of 18 bytes, nothing was run")
-    expect(url).to_contain_text("https://ci.example/runs/7 a url, nothing was run")
+    expect(file).to_contain_text("picture.png a file of 18 bytes, not a recorded run")
+    expect(url).to_contain_text("https://ci.example/runs/7 a url, not a recorded run")
     assert page.locator("a[href*='ci.example']").count() == 0
     file.get_by_role("link", name="Show").click()
     expect(page.locator("pre.output")).to_have_text("89504e47ff00" * 3)
 
 
 @needs_browser
-def test_redacted_evidence_leaves_every_page(office: Office, context: BrowserContext) -> None:
+def test_redacted_evidence_disappears_from_every_page(
+    office: Office, context: BrowserContext
+) -> None:
     office.shop.taken()
     run = office.shop.proven("--task", TASK, "--criterion", "1", "--", "echo", SECRET)
     page = office.page(context, f"/work/{TASK}")
@@ -378,13 +378,11 @@ def test_redacted_evidence_leaves_every_page(office: Office, context: BrowserCon
     assert is_untouched(page)
 
 
-# --- what needs a person
+# --- the review
 
 
 @needs_browser
-def test_the_review_has_everything_with_the_command_to_type(
-    office: Office, context: BrowserContext
-) -> None:
+def test_review_lists_every_item_with_its_command(office: Office, context: BrowserContext) -> None:
     page = office.page(context, "/review")
     expect(page.locator("main")).to_contain_text("Nothing needs a person.")
     office.shop.submitted()
@@ -398,8 +396,8 @@ def test_the_review_has_everything_with_the_command_to_type(
         [
             "Verdicts due 1",
             "Blockers 1",
-            "Asks without an answer 1",
-            "Mail to names that nobody has 1",
+            "Unanswered asks 1",
+            "Mail to unregistered names 1",
             "Mail that expired unread 1",
             "Refusals 1",
         ]
@@ -409,17 +407,21 @@ def test_the_review_has_everything_with_the_command_to_type(
     assert page.locator(".do code").all_text_contents() == wanted
     expect(page.locator("p.needs")).to_contain_text("1 verdict due, 1 blocker, 1 unanswered ask")
     expect(page.locator("p.needs")).to_contain_text("1 unknown recipient")
-    for words in ("B-12 waits for athena from @vera", "No disk", "Did they mean @vera?"):
+    for words in (
+        "B-12 needs a verdict on the gate athena from @vera",
+        "No disk",
+        "Did the sender mean @vera?",
+        "Interlock refused a request of @otto-cli: OWN_WORK",
+    ):
         expect(page.locator("main")).to_contain_text(words)
-    expect(page.locator("main")).to_contain_text("@otto-cli was refused: OWN_WORK")
     assert is_untouched(page)
     page.goto(office.web.url)
-    page.get_by_role("link", name="What to type").click()
+    page.get_by_role("link", name="Show the commands").click()
     page.get_by_role("link", name=TASK).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Add a greeting")
 
 
-# --- what others wrote is data, and nobody acts here
+# --- text of agents is data, and the pages are read-only
 
 
 @needs_browser
@@ -451,7 +453,7 @@ def test_hostile_texts_about_work_stay_texts(office: Office, context: BrowserCon
     assert troubles == []
 
 
-def test_what_would_turn_a_text_about_work_around_is_shown_by_its_number(office: Office) -> None:
+def test_direction_marks_in_texts_about_work_are_shown_as_code_points(office: Office) -> None:
     turned = "invoice\u202efdp.exe"
     office.ok("task", "create", "--title", turned, "--id", TASK, "--criterion", turned, *HOLDER)
     office.ok("task", "take", TASK, *WORKER)
@@ -464,7 +466,7 @@ def test_what_would_turn_a_text_about_work_around_is_shown_by_its_number(office:
         assert "\u202e" not in text, path
 
 
-def test_pages_show_hidden_tags_and_soft_hyphens_by_their_numbers(office: Office) -> None:
+def test_hidden_tags_and_soft_hyphens_are_shown_as_code_points(office: Office) -> None:
     hidden = "plain\U000e0041\u00ad text"
     office.ok("task", "create", "--title", hidden, "--id", TASK, *HOLDER)
     text = ask(office.web, f"/work/{TASK}", Cookie=sign_in(office.web)).text
@@ -495,7 +497,7 @@ def test_no_text_about_work_makes_a_page_wider_than_its_window(
             assert wider_than_the_window(page) == [], (path, window)
 
 
-def test_pages_about_work_show_nothing_without_a_pass_or_to_other_sites(office: Office) -> None:
+def test_pages_about_work_show_nothing_without_a_cookie_or_to_other_sites(office: Office) -> None:
     office.ok("task", "create", "--title", SECRET, "--id", TASK, "--criterion", "a", *HOLDER)
     office.ok("task", "take", TASK, *WORKER)
     id = office.noted(SECRET)
@@ -512,7 +514,7 @@ def test_pages_about_work_show_nothing_without_a_pass_or_to_other_sites(office: 
         assert ask(office.web, path, Cookie=cookie).status == 200, path
 
 
-def test_nothing_can_be_done_on_the_pages_about_work(office: Office) -> None:
+def test_pages_about_work_have_no_form_but_sign_out(office: Office) -> None:
     office.shop.submitted()
     cookie = sign_in(office.web)
     for path in ("/work", "/review", f"/work/{TASK}"):
@@ -526,5 +528,5 @@ def test_nothing_can_be_done_on_the_pages_about_work(office: Office) -> None:
     ("ms", "words"),
     [(0, "0.0 s"), (9_940, "9.9 s"), (59_999, "59 s"), (125_000, "2m 05s"), (7_260_000, "2h 01m")],
 )
-def test_a_duration_is_said_as_people_would(ms: int, words: str) -> None:
+def test_duration_format(ms: int, words: str) -> None:
     assert task_views.duration(ms) == words

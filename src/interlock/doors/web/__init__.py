@@ -1,9 +1,9 @@
-"""The web door: a dashboard for the owner of the workspace, and the pages where other people join,
-sign in, and choose which clients act for them.
+"""The web door: the owner's dashboard, and the pages where other people join, sign in, and choose
+which clients act for them.
 
-The server makes complete pages; one small script keeps the dashboard current. This is not a second
-API: programs use HTTP or MCP. Nothing here decides anything. Only the owner sees the dashboard, and
-a person sees only what is their own.
+The server renders complete pages. One small script keeps the dashboard current. Programs use HTTP
+or MCP instead of these pages. The door contains no rules: it calls verbs. Only the owner sees the
+dashboard. A person sees only their own agents, connections, sessions and tokens.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from interlock.node.live import LiveNode
 
 
 def notices(live: LiveNode) -> Callable[[str, str, int], Response]:
-    """Return a function that makes a page with only a message, for people at another door."""
+    """Return a function that renders a page with only a message, for use by other doors."""
     return People(live, Templates(Assets())).notice
 
 
 def routes(live: LiveNode, *, owner: Callable[[str], bool], key: bytes) -> list[BaseRoute]:
-    """Return the route of every page. `owner` says whether a token is the owner's, in constant
-    time. `key` has 32 secret bytes; a new key signs every browser of the owner out."""
+    """Return the routes of all pages. `owner` checks in constant time whether a token is the
+    owner's. `key` has 32 secret bytes. A new key signs the owner out in every browser."""
     assets = Assets()
     templates = Templates(assets)
     pages = Pages(live, owner, OwnerCookies(key), templates)

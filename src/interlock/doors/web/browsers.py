@@ -1,9 +1,10 @@
 """Requests of browsers: their origin, the cookies of signed-in people, the tokens of forms.
 
-The owner's cookie is encrypted, so only this server can make and read it. It holds no token, only
-that the browser showed the owner's, and when. A form carries a token made from a cookie of the
-same browser. A page of another site can neither read our cookies nor set them, so it cannot post
-our forms. The sign-in form uses a cookie of its own with a random value.
+The server encrypts the owner's cookie, so only the server can make and read it. The cookie does not
+contain the owner's token. It only proves that the browser sent that token, and when. Each form
+contains a token that the server derives from a cookie of the same browser. A page of another site
+can neither read nor set our cookies, so it cannot post our forms. The sign-in form uses a separate
+cookie with a random value.
 """
 
 import base64
@@ -26,26 +27,26 @@ FRAMES = ("iframe", "frame", "embed", "object", "fencedframe")
 HEADERS = {
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: with that, browsers send `Origin: null` with our own forms.
+    # With `no-referrer`, browsers would send `Origin: null` with our own forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 STALE_FORM = (
-    "This form did not come with its cookie, so nothing was done. Try again; if that does not "
-    "help, allow cookies for this address."
+    "This form does not match your browser's cookie, so Interlock did nothing. Load the page again "
+    "and retry. If that fails, allow cookies for this address."
 )
 
 
 def is_foreign(request: Request) -> bool:
-    """Say whether a page of another origin made the browser ask."""
+    """Return whether a page of another origin caused the request."""
     origin = request.headers.get("origin")
     host = request.headers.get("host", "")
     return origin is not None and origin.partition("://")[2].lower() != host.lower()
 
 
 def is_framed(request: Request) -> bool:
-    """Say whether the browser would show the answer within another page."""
+    """Return whether the browser would show the response inside another page."""
     return request.headers.get("sec-fetch-dest", "").lower() in FRAMES
 
 
@@ -54,7 +55,7 @@ def peer_of(request: Request) -> str:
 
 
 async def posted(request: Request, max_bytes: int = MAX_FORM_BYTES) -> dict[str, str] | None:
-    """Return the fields of a posted form, or None for a body of another type or too large."""
+    """Return the fields of a posted form, or None if the body has another type or is too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return None
@@ -68,7 +69,7 @@ async def posted(request: Request, max_bytes: int = MAX_FORM_BYTES) -> dict[str,
 
 
 class _Cookies:
-    """The cookies of a workspace's pages: one for a signed-in browser, one for a visit before."""
+    """The cookies of a workspace's pages: a session cookie after sign-in, a visit cookie before."""
 
     same_site: Literal["strict", "lax"] = "strict"
 
@@ -83,14 +84,14 @@ class _Cookies:
         self._delete(request, response, self._session)
 
     def form(self, request: Request) -> str:
-        """Return the token of a form on a page of a signed-in browser."""
+        """Return the form token for a signed-in browser."""
         return self._form_token(self._get(request, self._session))
 
     def is_form(self, request: Request, token: str) -> bool:
         return self._is_form_token(self._get(request, self._session), token)
 
     def visit(self, request: Request) -> str:
-        """Return the random value that identifies a browser before it is signed in."""
+        """Return the random value that identifies a browser before sign-in."""
         return self._get(request, self._visit) or secrets.token_urlsafe(24)
 
     def visitors_form(self, visit: str) -> str:
@@ -136,12 +137,12 @@ class _Cookies:
 class OwnerCookies(_Cookies):
     def __init__(self, key: bytes) -> None:
         if len(key) != 32:
-            raise ValueError("the key of the web door is 32 secret bytes")
+            raise ValueError(f"the key of the web door must have 32 bytes, not {len(key)}")
         super().__init__(key, "interlock_web", "interlock_form")
         self._fernet = Fernet(base64.urlsafe_b64encode(_derived(key, b"pass")))
 
     def is_owner(self, request: Request) -> bool:
-        """Say whether the request has a cookie of ours that has not expired."""
+        """Return whether the request has a valid owner's cookie that has not expired."""
         try:
             return self._fernet.decrypt(self._get(request, self._session), COOKIE_TTL_S) == _OWNER
         except (InvalidToken, ValueError):
@@ -154,11 +155,11 @@ class OwnerCookies(_Cookies):
 
 
 class PersonCookies(_Cookies):
-    """The cookies of other people. The session cookie is a token of theirs, which is listed and
-    revoked like any other."""
+    """The cookies of people other than the owner. The session cookie contains a token of the
+    person. The node lists and revokes it like any other token."""
 
-    # People follow links of other sites, such as an invitation in their mail. Browsers do not send
-    # a strict cookie with those.
+    # People follow links from other sites, such as an invitation in their mail. Browsers send no
+    # strict cookie with such a request.
     same_site = "lax"
 
     def __init__(self, key: bytes) -> None:
@@ -172,7 +173,8 @@ class PersonCookies(_Cookies):
         self._delete(request, response, self._visit)
 
     def _name(self, request: Request, name: str) -> str:
-        """Return the name of a cookie that, over TLS, no other host of the domain can set."""
+        """Return the cookie's name. Over TLS, its prefix stops other hosts of the domain from
+        setting the cookie."""
         return f"__Host-{name}" if request.url.scheme == "https" else name
 
 

@@ -1,7 +1,8 @@
-"""Consent: a client asks to act for a person, who chooses its name and its scopes, or denies it.
+"""The consent page: a client asks to act for a person. The person chooses the client's sender and
+scopes, or denies the request.
 
-The OAuth door seals the request of the client, with the address for the answer. So nothing of it
-can be changed on the way, and no field of a form contains that address.
+The OAuth door seals the client's request together with the redirect address. A browser therefore
+cannot change them, and no form field contains that address as plain text.
 """
 
 import asyncio
@@ -22,15 +23,19 @@ from interlock.rooms.people.verbs import GrantConnection, ListConnections
 from interlock.verbs.addresses import NAME
 from interlock.verbs.answers import Answer
 
+START_AGAIN = "Start again in the client"
 EXPIRED = (
-    "A client asked to be connected, and that was too long ago, or the address was changed on the "
-    "way. Nothing was connected. Begin again in the client."
+    "The client's request has expired, or its link is incomplete. Interlock connected nothing. "
+    "Go back to the client and connect again."
 )
-NO_SENDER_CHOSEN = "Choose whom this client shall act as; a new name has to be written out."
+NO_SENDER_CHOSEN = (
+    "Choose the name that the client acts as. If you choose a new name, fill in the field next to "
+    "it."
+)
 SCOPES = {
-    "mail": "read and write messages under that name",
-    "claim": "reserve items and files, so that nobody else changes them meanwhile",
-    "work": "take tasks, hand in work, and give evidence for it",
+    "mail": "read and send messages under this name",
+    "claim": "claim items and files, so that other agents do not change them at the same time",
+    "work": "take tasks, submit work, and add evidence",
 }
 MAX_SURFACE_LENGTH = 24
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
@@ -45,7 +50,7 @@ class Consent:
         asked = request.query_params.get("request", "")
         wanted = self._people.opened(asked)
         if wanted is None:
-            return self._people.notice("Begin again", EXPIRED, 410)
+            return self._people.notice(START_AGAIN, EXPIRED, 410)
         return await self._page(request, asked, wanted)
 
     async def answer(self, request: Request) -> Response:
@@ -59,21 +64,21 @@ class Consent:
             raise
         wanted = people.opened(asked)
         if wanted is None:
-            return people.notice("Begin again", EXPIRED, 410)
+            return people.notice(START_AGAIN, EXPIRED, 410)
         if form.get("answer") != "allow":
             return _redirect(wanted, error="access_denied")
         try:
             code = await self._granted(request, wanted, form)
         except AlreadyDone as refusal:
-            return people.notice("Begin again", refusal.message, refusal.http)
+            return people.notice(START_AGAIN, refusal.message, refusal.http)
         except Refusal as refusal:
             people.live.intrusions[refusal.code] += 1
             return await self._page(request, asked, wanted, form, refusal)
         return _redirect(wanted, code=code)
 
     async def _granted(self, request: Request, wanted: Answer, form: dict[str, str]) -> str:
-        """Return the code that opens the connection, once. It derives from the request and the
-        choices, so a form that is sent twice, as by two clicks, gives the same code."""
+        """Grant the connection, and return its authorization code, which works once. The code
+        derives from the request and the choices, so a double click gives the same code twice."""
         match form.get("sender", "").split():
             case ["new", agent] if surface := form.get(f"surface {agent}", "").strip():
                 sender: tuple[str, str | None] = agent, surface
@@ -115,7 +120,8 @@ class Consent:
         form: dict[str, str] | None = None,
         refusal: Refusal | None = None,
     ) -> Response:
-        """Ask the person; after a refusal again, with the form as they filled it in."""
+        """Return the consent page, or the sign-in page if no person is signed in. After a refusal,
+        the form keeps the person's choices."""
         people = self._people
         person = await people.person(request)
         if person is None:
@@ -151,7 +157,7 @@ class Consent:
 
 
 def _redirect(wanted: Answer, **members: str) -> Response:
-    """Redirect to the client with the answer. `iss` says whose answer it is (RFC 9207)."""
+    """Redirect to the client with the answer. `iss` names the server that answers (RFC 9207)."""
     address, _, _ = wanted["redirect_uri"].partition("#")
     if "state" in wanted:
         members["state"] = wanted["state"]
@@ -160,8 +166,8 @@ def _redirect(wanted: Answer, **members: str) -> Response:
 
 
 def _form_action(redirect_uri: str) -> str:
-    """Return the policy for the form of consent, which leads back to the client. Browsers apply it
-    to the redirection after the form too."""
+    """Return the `form-action` policy of the consent page. It allows the client's address, because
+    browsers also apply the policy to the redirect after the form."""
     address = urlsplit(redirect_uri)
     if not _SCHEME.fullmatch(address.scheme):
         return "'self'"
@@ -173,8 +179,9 @@ def _form_action(redirect_uri: str) -> str:
 
 
 def _choices(own: list[Answer], connections: list[Answer], surface: str) -> list[Answer]:
-    """Return the agents with their choices. `value` is what the form sends, `connected` are the
-    clients that use the name already, and `surface` is the proposal for a new one."""
+    """Return the agents with the choices of the form. `value` is the value that the form sends.
+    `connected` lists the connections that already use the sender. `surface` is the suggestion for
+    a new surface."""
     offered = []
     for agent in own:
         taken = [sender.get("surface") for sender in agent["senders"]]
@@ -193,8 +200,8 @@ def _choices(own: list[Answer], connections: list[Answer], surface: str) -> list
 
 
 def _first_choice(offered: list[Answer], surface: str) -> str | None:
-    """Return the proposal: the surface that is named after the client, if the person has only one
-    agent. Among several, only the person knows."""
+    """Return the preselected choice: the surface that is named after the client. If the person has
+    several agents, return None, because only the person knows which one to use."""
     own = [agent for agent in offered if not agent["is_person"]] or offered
     if len(own) != 1:
         return None
@@ -206,7 +213,7 @@ def _first_choice(offered: list[Answer], surface: str) -> str | None:
 
 
 def surface_of(client: str) -> str:
-    """Propose the name of a surface, from the name that a client gives itself."""
+    """Return a surface name that is derived from the client's own name."""
     letters = "".join(c for c in client.lower() if c.isascii() and c.isalnum())
     short = letters.lstrip("0123456789")[:MAX_SURFACE_LENGTH]
     return short if re.fullmatch(NAME, short) else "connector"

@@ -1,4 +1,4 @@
-"""The owner's dashboard: its pages, and the parts of them that the browser fetches again."""
+"""The owner's dashboard: its pages, and the page parts that the browser refreshes."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,8 +50,12 @@ HEADERS = browsers.HEADERS | {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 NOT_THE_OWNERS = (
-    "That is not the owner's token. Tokens of agents open nothing here. Where the server was "
-    "started, interlock up prints the link that does."
+    "This is not the owner's token. This page does not accept tokens of agents. Run interlock up "
+    "on the server's machine, and open the link that it prints."
+)
+OTHER_SITE = (
+    "A page of another site made this request, so Interlock refuses it. Open the dashboard by its "
+    "own address.\n"
 )
 
 
@@ -69,11 +73,11 @@ class Pages:
         self._templates = templates
 
     def guarded(self, endpoint: Endpoint) -> Endpoint:
-        """Return the endpoint with our headers, closed to requests that other sites make."""
+        """Return the endpoint with our security headers. It refuses requests from other origins."""
 
         async def answer(request: Request) -> Response:
             if is_foreign(request):
-                response: Response = PlainTextResponse("Pages of other sites get nothing.\n", 403)
+                response: Response = PlainTextResponse(OTHER_SITE, 403)
             else:
                 response = await endpoint(request)
             response.headers.update(HEADERS)
@@ -84,12 +88,12 @@ class Pages:
     # --- pages
 
     def page(self, title: str, *names: str) -> Endpoint:
-        """Return the endpoint of a page of several parts."""
+        """Return the endpoint of a page that has several parts."""
 
         async def page(request: Request) -> Response:
             if not self._cookies.is_owner(request):
                 return self._sign_in_page(request)
-            # Read the position before the parts, so that the stream misses no change.
+            # Read the log position before the parts, so that the stream misses no change.
             reached, shown = self._live.feed.reached, _mail_shown(request)
             made = await asyncio.gather(*(self._part(name, shown) for name in names))
             return self._page(
@@ -106,7 +110,7 @@ class Pages:
 
     def single(self, kind: str, here: str) -> Endpoint:
         """Return the endpoint of the page of one message, task or piece of evidence. `here` is the
-        page of the navigation that it belongs to."""
+        navigation entry to highlight."""
 
         async def page(request: Request) -> Response:
             if not self._cookies.is_owner(request):
@@ -137,7 +141,7 @@ class Pages:
             return PlainTextResponse("", 401)
         content = await self._part(request.path_params["name"], _mail_shown(request))
         if content is None:
-            return PlainTextResponse("There is no such part.\n", 404)
+            return PlainTextResponse("No part of the dashboard has this name.\n", 404)
         return HTMLResponse(content)
 
     async def single_part(self, request: Request) -> Response:
@@ -149,7 +153,7 @@ class Pages:
     async def stream(self, request: Request) -> Response:
         if not self._cookies.is_owner(request):
             return PlainTextResponse("", 401)
-        # A browser that reconnects sends the last event that the page has seen in a header.
+        # A browser that reconnects sends the id of the last event that it received as a header.
         given = request.headers.get("last-event-id") or request.query_params.get("after", "")
         is_position = given.isascii() and given.isdigit() and len(given) <= 18
         return StreamingResponse(
@@ -161,8 +165,8 @@ class Pages:
     # --- parts
 
     async def _part(self, name: str, mail_shown: int = MAIL) -> Markup | None:
-        """Return a part as it is now, or None for an unknown name. If the node refuses, for
-        example because the log is damaged, the part says so."""
+        """Return a rendered part, or None for an unknown name. If the node refuses the request,
+        for example because the log is damaged, the part shows the refusal."""
         ask = self._ask
         try:
             match name:
@@ -177,7 +181,7 @@ class Pages:
                     claims = views.claims(await ask(ListClaims()))
                     return await self._made(name, claims=claims, paths_shown=MAX_PATHS)
                 case "mail":
-                    # One more than is shown says whether there are more.
+                    # Read one message more than the page shows, to know whether older ones exist.
                     found = (await ask(ListMail(limit=mail_shown + 1)))["messages"]
                     messages = await run_in_threadpool(views.messages, found[:mail_shown])
                     more = len(found) > mail_shown
@@ -228,8 +232,8 @@ class Pages:
             return self._templates.part("refusal", refusal=refusal)
 
     async def _tasks(self, state: TaskStateFilter) -> list[dict[str, Any]]:
-        """Return all tasks of a state. They are listed by creation, so any of them may be the one
-        that needs a person, or that ended last."""
+        """Return all tasks in a state. The node lists tasks by creation, so a task that needs a
+        person, or that ended last, can be anywhere in the list."""
         found: list[dict[str, Any]] = []
         after: int | None = 0
         while after is not None:
@@ -242,7 +246,7 @@ class Pages:
         return await self._live.call(Credentials(owner=True), verb)
 
     async def _made(self, name: str, **members: Any) -> Markup:
-        """Render a part in a thread: a long list takes 10 ms, and other requests must not wait."""
+        """Render a part in a thread. A long list takes 10 ms, and other requests must not wait."""
         now = self._live.node.clock()
         return await run_in_threadpool(self._templates.part, name, now=now, **members)
 

@@ -1,7 +1,7 @@
-"""The pages of people: joining by an invitation, signing in, and what acts for them.
+"""The pages of people: accept an invitation, sign in, and manage the clients that act for them.
 
-These pages need no script and run none. Other sites link to them, so each page forbids framing,
-and accepts a form only with the cookie that it was made for.
+These pages contain no script. Other sites link to them, so each page forbids framing, and accepts
+a form only together with the cookie that the form was made for.
 """
 
 import asyncio
@@ -56,22 +56,22 @@ from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 
 CLIENT_REQUEST_TTL_S = 600
-# A sign-in form may hold the sealed request of a client.
+# A sign-in form can contain the sealed request of a client.
 MAX_FORM_BYTES = 32 << 10
 PLAIN_HTTP = (
-    "People do not sign in here over plain HTTP, where passwords could be read on their way. The "
-    "server needs a TLS proxy before it, and its address: interlock up --public-url https://…, "
-    "with --proxy ADDRESS where it is on another machine."
+    "This page is not available over plain HTTP, because others could read your password. Ask the "
+    "owner of this server to put a TLS proxy in front of it, and to start it with interlock up "
+    "--public-url https://…, and with --proxy ADDRESS if the proxy is on another machine."
 )
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
 )
 DONE = {
-    "ended": "It has ended. What used it can do nothing here any more.",
-    "named": "The new name is kept.",
-    "password": "The new password is kept. You are signed out everywhere else.",
-    "joined": "Welcome. From now on you sign in with your name and your password.",
+    "ended": "Access ended. The client, browser or machine can no longer act for you.",
+    "named": "Connection renamed.",
+    "password": "Password changed. You are signed out in all other browsers.",
+    "joined": "Welcome. Next time, sign in with your name and your password.",
 }
 BROWSERS = (
     ("Edg", "Edge"),
@@ -101,12 +101,12 @@ class People:
 
     @property
     def cookies(self) -> PersonCookies:
-        """The cookies, under the workspace's key, so that every node can read them."""
+        """The cookies under a key of the workspace, so that every node can read them."""
         return PersonCookies(self.live.node.keys.derived(b"the pages of people"))
 
     def guarded(self, endpoint: Endpoint) -> Endpoint:
-        """Return the endpoint with our headers, closed to plain HTTP and to frames. A refusal
-        becomes a page."""
+        """Return the endpoint with our security headers. It refuses plain HTTP and frames, and
+        shows each refusal as a page."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -114,10 +114,12 @@ class People:
                     raise NotFound(PLAIN_HTTP)
                 if is_framed(request):
                     await self.live.report("FRAMED_PAGE", peer_of(request))
-                    raise ForeignOrigin("This page is not shown within another one.")
+                    raise ForeignOrigin(
+                        "This page cannot be shown inside another page. Open it in its own window."
+                    )
                 response = await endpoint(request)
             except Refusal as refusal:
-                response = self.notice("Nothing was done", refusal.message, refusal.http)
+                response = self.notice("Request refused", refusal.message, refusal.http)
             response.headers.setdefault("Content-Security-Policy", CONTENT_POLICY)
             response.headers.update(HEADERS)
             return response
@@ -127,14 +129,15 @@ class People:
     # --- pages
 
     def page(self, file: str, refusal: Refusal | None = None, **members: Any) -> Response:
-        """Render a page; after a refusal with its message and its status."""
+        """Render a page. After a refusal, the page has its message and its HTTP status."""
         trouble = refusal.message if refusal else None
         now = self.live.node.clock()
         page = self._templates.page(file, now=now, trouble=trouble, **members)
         return HTMLResponse(page, refusal.http if refusal else 200)
 
     def notice(self, title: str, words: str, status: int) -> Response:
-        """Return a page with only a message. Doors outside of `guarded` use it too."""
+        """Return a page with only a message. It has all headers, because other doors call this
+        without `guarded`."""
         response = self.page("notice.html", title=title, words=words)
         response.status_code = status
         response.headers.update(HEADERS | {"Content-Security-Policy": CONTENT_POLICY})
@@ -157,8 +160,8 @@ class People:
         refusal: Refusal | None = None,
         name: str = "",
     ) -> Response:
-        """Return the page to sign in. `asked` is the sealed request of a client, which the person
-        answers after signing in."""
+        """Return the sign-in page. `asked` is the sealed request of a client, which the person
+        answers after the sign-in."""
         wanted = self.opened(asked) if asked is not None else None
         response = self._visitors_page(
             request,
@@ -174,11 +177,12 @@ class People:
         return response
 
     def opened(self, asked: str) -> Answer | None:
-        """Open the sealed request of a client; None if it is not ours, or too old."""
+        """Return a client's request from its seal, or None if the seal is not valid or has
+        expired."""
         return Seals(self.live.node.keys).opened("authorization", asked, CLIENT_REQUEST_TTL_S)
 
     async def overview(self, request: Request, refusal: Refusal | None = None) -> Response:
-        """Show a person, their agents, what acts for them, and where they are signed in."""
+        """Show a person's connections, agents, signed-in browsers and tokens."""
         person = await self.person(request)
         if person is None:
             return self.sign_in_page(request)
@@ -206,31 +210,32 @@ class People:
     async def to_overview(self, request: Request) -> Response:
         return RedirectResponse("/person", 303)
 
-    # --- who is signed in
+    # --- the signed-in person
 
     async def call(self, request: Request, verb: Any) -> Answer:
-        """Call a verb as the signed-in person. Raises `BadToken` if there is none."""
+        """Call a verb as the signed-in person. Raise `BadToken` if no person is signed in."""
         token = self.cookies.token(request)
         if token is None:
-            raise BadToken("No person is signed in here.")
+            raise BadToken("No person is signed in. Sign in at /person.")
         return await self.live.call(Credentials(token), verb)
 
     async def person(self, request: Request) -> Answer | None:
-        """Return the signed-in person and their agents; None if no person is signed in."""
+        """Return the signed-in person and their agents, or None if no person is signed in."""
         try:
             return await self.call(request, ShowPerson())
         except NotAllowed:
             return None
 
     def own_form(self, request: Request, form: dict[str, str] | None) -> dict[str, str]:
-        """Return the form. Raises `ForeignOrigin` unless this browser got it from a page of ours
-        while signed in."""
+        """Return the form. Raise `ForeignOrigin` unless its token matches the browser's session
+        cookie."""
         if form is None or not self.cookies.is_form(request, form.get("form", "")):
             raise ForeignOrigin(STALE_FORM)
         return form
 
     def _visitors_form(self, request: Request, form: dict[str, str] | None) -> dict[str, str]:
-        """Return the form, as `own_form` does, of a browser that is not signed in."""
+        """Return the form. Raise `ForeignOrigin` unless its token matches the browser's visit
+        cookie."""
         if form is None or not self.cookies.is_visitors_form(request, form.get("form", "")):
             raise ForeignOrigin(STALE_FORM)
         return form
@@ -238,14 +243,15 @@ class People:
     # --- invitations
 
     async def invitation(self, request: Request) -> Response:
-        """Show an invitation, or join by it. Showing uses nothing up: programs follow links too."""
+        """Show or accept an invitation. Showing it does not use it up, because programs that
+        preview links open it too."""
         form = await posted(request, MAX_FORM_BYTES) if request.method == "POST" else None
         code = request.path_params["code"]
         try:
             found = await self.live.call(Credentials(), ShowInvitation(code))
         except (BadToken, TokenExpired) as refusal:
             status = 410 if isinstance(refusal, TokenExpired) else 404
-            return self.notice("This invitation is no good", refusal.message, status)
+            return self.notice("This invitation is not valid", refusal.message, status)
         refused = None
         if request.method == "POST":
             try:
@@ -312,8 +318,8 @@ class People:
 
     @asynccontextmanager
     async def _attempt(self, request: Request, name: str) -> AsyncIterator[None]:
-        """Limit the attempts at a password, and count a wrong one. After too many, the log records
-        it."""
+        """Limit password attempts, and count wrong passwords. After too many wrong ones, the log
+        records `GUESSED_PASSWORD`."""
         peer = peer_of(request)
         with self._attempts.trying(name, peer):
             try:
@@ -326,7 +332,7 @@ class People:
                 raise
 
     async def _signed_in(self, request: Request, verb: SignIn | Enrol) -> Response:
-        """Sign the person in with a new token, and end the session that the browser had."""
+        """Sign the person in with a new token, and end the browser's previous session."""
         token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
         label = browser(request.headers.get("user-agent", ""))
         await self.live.call(
@@ -338,7 +344,7 @@ class People:
         self.cookies.sign_in(request, response, token)
         return response
 
-    # --- what acts for them
+    # --- connections, sessions and tokens
 
     async def revoke(self, request: Request) -> Response:
         self.own_form(request, await posted(request))
@@ -360,30 +366,32 @@ class People:
 
 
 def _new_password(name: str, form: dict[str, str]) -> str:
-    """Return the new password of a form, which the person types twice."""
+    """Return the new password of a form. Raise `Usage` if it is weak, or if the person typed two
+    different ones."""
     password = form.get("password", "")
     refuse_weak(name, password)
     if form.get("again", "") != password:
-        raise Usage("The two passwords are not the same. Type the same one twice.")
+        raise Usage("The two passwords differ. Type the same password in both fields.")
     return password
 
 
 def _back_to_consent(response: Response, asked: str | None) -> Response:
-    """Redirect to the request of a client, if the person came from it."""
+    """Redirect to the consent page, if the person came from it."""
     if asked is not None:
         response.headers["Location"] = "/consent?" + urlencode({"request": asked})
     return response
 
 
 def browser(agent: str) -> str:
-    """Return the usual name of a browser and its system, from its User-Agent."""
+    """Return the common name of a browser and its operating system, from its User-Agent."""
     name = next((name for mark, name in BROWSERS if mark in agent), "A browser")
     system = next((name for mark, name in SYSTEMS if mark in agent), None)
     return f"{name} on {system}" if system else name
 
 
 def asking(wanted: Answer) -> Answer:
-    """Return the name that a client gives itself, and where the answer goes, which counts more."""
+    """Return the name that a client gives itself, and the destination of the answer. The person
+    should judge by the destination, because any client can take any name."""
     address = urlsplit(wanted["redirect_uri"])
     where = "host"
     if address.scheme not in ("https", "http"):
@@ -401,7 +409,7 @@ def asking(wanted: Answer) -> Answer:
 
 
 def agents(person: Answer, known: Answer) -> list[Answer]:
-    """Return the person and their agents, each with its senders and how to reach them."""
+    """Return the person and their agents, each with its senders and their reach."""
     reached = {agent["address"]: agent for agent in known["agents"]}
     return [
         {

@@ -1,4 +1,4 @@
-"""Templates and static files. Templates escape every value: text of others is data."""
+"""Templates and static files. Templates escape every value, because other agents write text."""
 
 import hashlib
 import os
@@ -28,8 +28,8 @@ PAGES = (("/", "Now"), ("/work", "Work"), ("/review", "Review"))
 
 
 class Assets:
-    """The style sheet, the script and the icon, read once. Their addresses contain a hash of their
-    content, so that a browser keeps each for ever and never uses an old one with a new page."""
+    """The style sheet, the script and the icon, read once. Each URL contains a hash of the content.
+    A browser can therefore cache a file forever, and never uses an old file with a new page."""
 
     def __init__(self) -> None:
         self.urls: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Assets:
     async def serve(self, request: Request) -> Response:
         found = self._served.get(request.path_params["name"])
         if found is None:
-            return PlainTextResponse("There is no such file.\n", 404)
+            return PlainTextResponse("No file has this name.\n", 404)
         content, type = found
         return Response(content, media_type=type, headers=STATIC_HEADERS)
 
@@ -76,5 +76,5 @@ class Templates:
         return self._environment.get_template(name).render(members)
 
     def part(self, name: str, **members: Any) -> Markup:
-        """Return a piece of a page, safe to be put into one as it is."""
+        """Return a part of a page as escaped markup."""
         return Markup(self._environment.get_template(f"parts/{name}.html").render(members))  # noqa: S704 - escaped by the template

@@ -1,7 +1,7 @@
-"""The live stream of the dashboard: the names of the parts that changed. The page fetches them.
+"""The live stream of the dashboard. It sends the names of changed parts, and the page fetches them.
 
-So hundreds of facts a second become a few lines. Presence is not a fact and makes no event, so the
-stream names the part `agents` every few seconds too.
+Hundreds of facts a second thus become a few lines. Presence is not a fact and causes no event, so
+the stream also names the part `agents` every few seconds.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from interlock.errors import Refusal
 from interlock.node.feed import EventFeed
 
 PARTS = ("header", "agents", "claims", "mail", "work", "ended")
-BREATH_S = 0.25
-LOOK_S = 1.0
+MIN_INTERVAL_S = 0.25
+MAX_WAIT_S = 1.0
 PRESENCE_S = 10.0
-# A browser reconnects by itself, and must then show its cookie again.
+# After this time the browser reconnects, and must send its cookie again.
 MAX_STREAM_S = 3600.0
-# A page that missed more facts than this fetches everything.
+# A page that missed more facts than this fetches all parts.
 MAX_MISSED = 1000
 
-# The parts that a fact can change, by the beginning of its kind. Other kinds change all parts.
+# The parts that a fact can change, by the prefix of its kind. Other kinds change all parts.
 _CHANGES = {
-    # Any message can be a blocker, or belong to the story of a task.
+    # Any message can be a blocker, or belong to the history of a task.
     "message_": ("mail", "agents", "header", "work"),
     "mail_": ("mail", "agents", "header"),
     "body_": ("mail", "work", "ended"),
@@ -41,7 +41,7 @@ _CHANGES = {
 
 
 async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
-    """Yield Server-Sent Events after a position: `changed`, with the names of parts."""
+    """Yield the Server-Sent Events after a log position: `changed`, with the names of parts."""
     loop = asyncio.get_running_loop()
     began = looked = loop.time()
     yield b"retry: 1000\n\n"
@@ -49,7 +49,7 @@ async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
         after = feed.reached
         yield _changed(PARTS, after)
     try:
-        async for events in feed.follow(after, LOOK_S):
+        async for events in feed.follow(after, MAX_WAIT_S):
             changed: set[str] = set()
             for kind in {event.kind for event in events}:
                 changed.update(_CHANGES.get(kind.partition("_")[0] + "_", PARTS))
@@ -60,7 +60,7 @@ async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
                 looked = loop.time()
             if changed:
                 yield _changed(changed, after)
-                await asyncio.sleep(BREATH_S)
+                await asyncio.sleep(MIN_INTERVAL_S)
             if loop.time() - began >= MAX_STREAM_S:
                 return
     except Refusal:

@@ -1,5 +1,5 @@
-"""Tasks, evidence and the review as the dashboard shows them. Runs and statements look different
-everywhere."""
+"""Views of tasks, evidence and the review for the dashboard. Recorded runs and attached evidence
+look different on every page."""
 
 import shlex
 from typing import Any
@@ -8,7 +8,7 @@ from interlock.doors.web.views import beginning, content, count, face
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
-# The groups of the list, those first that wait for a person.
+# The groups of the task list. Tasks that wait for a person come first.
 GROUPS = (
     ("needs", "Needs a person"),
     ("submitted", "Submitted"),
@@ -19,22 +19,22 @@ GROUPS = (
 REVIEW = (
     ("verdicts_due", "Verdicts due", False),
     ("blockers", "Blockers", False),
-    ("unanswered", "Asks without an answer", False),
-    ("unknown_recipients", "Mail to names that nobody has", False),
+    ("unanswered", "Unanswered asks", False),
+    ("unknown_recipients", "Mail to unregistered names", False),
     ("expired", "Mail that expired unread", True),
-    ("dead_holders", "Claims that lapsed", True),
+    ("dead_holders", "Expired claims", True),
     ("refusals", "Refusals", True),
 )
 MAX_REVIEW_ROWS = 50
 
 _EVENTS = {
-    "task_created": "created it",
-    "task_taken": "took it, fence {fence}",
-    "task_submitted": "submitted {commit:.12}, tree {tree:.12}",
-    "task_ended": "ended it: {status}",
+    "task_created": "created the task",
+    "task_taken": "took the task, fence {fence}",
+    "task_submitted": "submitted commit {commit:.12}, tree {tree:.12}",
+    "task_ended": "ended the task: {status}",
     "blocker_resolved": "resolved the blocker {id:.8}",
-    "claim_released": "gave up the claim: {reason}",
-    "claim_expired": "let the lease end",
+    "claim_released": "ended the claim: {reason}",
+    "claim_expired": "recorded that the claim's lease expired",
 }
 
 
@@ -47,15 +47,15 @@ class _OrEmpty(dict[str, Any]):
 
 
 def groups(tasks: list[Answer], shown: list[Answer], blockers: list[Answer]) -> list[Answer]:
-    """Return the groups that have a task, each in the order of creation, tasks with a verdict due
-    first. `shown` has the details of the tasks that were taken."""
+    """Return the groups that are not empty. Tasks with a verdict due come first, then the order of
+    creation decides. `shown` has the details of tasks that have a worker."""
     details = {answer["task"]["id"]: answer for answer in shown}
     rows = []
     for listed in tasks:
         if listed["id"] in details:
             task, missing = details[listed["id"]]["task"], details[listed["id"]]["missing"]
         else:
-            # Nothing of a task that was never taken is met or judged.
+            # A task without a worker has no met criterion and no verdict.
             gates = [{"gate": name, "state": "waits"} for name in listed.get("gates", ())]
             criteria = [{"met": False}] * listed.get("criteria", 0)
             task, missing = listed | {"criteria": criteria, "gates": gates}, [{}]
@@ -81,7 +81,7 @@ def groups(tasks: list[Answer], shown: list[Answer], blockers: list[Answer]) -> 
 
 
 def ended(tasks: list[Answer]) -> list[Answer]:
-    """Return the tasks, the one that ended last at the top."""
+    """Return the tasks, the most recently ended first."""
     newest = sorted(tasks, key=lambda task: (task["ended_at"], task["seq"]), reverse=True)
     return [task | _worker(task) for task in newest]
 
@@ -94,37 +94,37 @@ def _worker(task: Answer) -> Answer:
 
 
 def task(shown: Answer, blockers: list[Answer]) -> Answer:
-    """Return the task, its criteria with their evidence, and its story in words."""
+    """Return the task with its criteria, their evidence, and the events of its history."""
     found, story = shown["task"], shown["story"]
     pieces = [entry["evidence"] for entry in story if "evidence" in entry]
     verdicts = [entry["verdict"] for entry in story if "verdict" in entry]
-    judged = {verdict["id"]: verdict for verdict in verdicts}
-    # One command can serve several needs: the pass of a gate may meet two criteria.
+    by_id = {verdict["id"]: verdict for verdict in verdicts}
+    # One command can fix several needs: a pass of one gate can meet two criteria.
     needs: dict[str, list[str]] = {}
     for need in shown["missing"]:
         needs.setdefault(need["do"], []).append(need["message"])
     return {
         **found,
         **_worker(found),
-        "missing": [{"do": do, "message": " ".join(said)} for do, said in needs.items()],
+        "missing": [{"do": do, "message": " ".join(texts)} for do, texts in needs.items()],
         "criteria": [_criterion(each, pieces, verdicts) for each in found["criteria"]],
-        "gates": [each | {"verdict": judged.get(each.get("id", ""))} for each in found["gates"]],
+        "gates": [each | {"verdict": by_id.get(each.get("id", ""))} for each in found["gates"]],
         "blockers": blockers,
         "story": [_entry(entry) for entry in story],
     }
 
 
 def _criterion(found: Answer, pieces: list[Answer], verdicts: list[Answer]) -> Answer:
-    """Return a criterion with the evidence that meets it, or else the last that was tried."""
+    """Return a criterion with the evidence that meets it, or else with the latest evidence."""
     number, id = found["number"], found.get("evidence")
     tried = [piece for piece in pieces if piece.get("criterion") == number]
     piece = next((each for each in tried if each["id"] == id), tried[-1] if tried else None)
     named = [each for each in verdicts if id is not None and id in each.get("evidence", ())]
-    how = "unmet" if not found["met"] else "ran" if found["by"] == "run" else "said"
+    how = "unmet" if not found["met"] else "ran" if found["by"] == "run" else "attached"
     return found | {
         "how": how,
         "piece": evidence(piece) if piece is not None else None,
-        "word_of": named[-1] if named else None,
+        "named_by": named[-1] if named else None,
     }
 
 
@@ -139,9 +139,10 @@ def _entry(entry: Answer) -> Answer:
         return shared | {"blocker": entry["blocker"]}
     if "message" in entry:
         message = entry["message"]
-        # A message that only tells of the facts around it is shown without its text.
-        tells = message["type"] not in MAIN_MEMBER or message["type"] == "wake"
-        return shared | {"message": message | content(message, whole=False) | {"tells": tells}}
+        # A message that only announces other facts appears without its text.
+        announces = message["type"] not in MAIN_MEMBER or message["type"] == "wake"
+        shown = message | content(message, whole=False) | {"announces": announces}
+        return shared | {"message": shown}
     kind = str(entry["kind"])
     return shared | {"words": _EVENTS.get(kind, kind).format_map(_OrEmpty(entry)).rstrip(": ")}
 
@@ -150,7 +151,8 @@ def _entry(entry: Answer) -> Answer:
 
 
 def evidence(found: Answer) -> Answer:
-    """Return a piece of evidence; of a run also why it may mean less than it seems to."""
+    """Return a piece of evidence. A run also gets marks, such as uncommitted changes, that tell
+    the reader how far to trust it."""
     if found["kind"] != "run" or found.get("redacted"):
         text = found.get("name") or found.get("url") or found.get("text", "")
         short = beginning(text)
@@ -167,7 +169,7 @@ def evidence(found: Answer) -> Answer:
     else:
         marks.append(("go", "clean tree"))
     if found.get("spooled"):
-        marks.append(("wait", "handed over in a file"))
+        marks.append(("wait", "imported from a file"))
     if found.get("masked"):
         marks.append(("wait", count(found["masked"], "secret masked", "secrets masked")))
     command = found["command"]
@@ -182,7 +184,7 @@ def evidence(found: Answer) -> Answer:
 
 
 def shown_evidence(answer: Answer) -> Answer:
-    """Return a piece of evidence by itself, with the end of its output or content."""
+    """Return a piece of evidence for its own page, with the end of its output or content."""
     found, kept = answer["evidence"], answer.get("content")
     shown = 0
     if kept is not None:
@@ -201,7 +203,7 @@ def _blocker(found: Answer) -> Answer:
 
 
 def review(answer: Answer) -> list[Answer]:
-    """Return the sections that have a row, with the command for each."""
+    """Return the sections that are not empty. Each row has its command."""
     sections = []
     for name, title, newest_first in REVIEW:
         found = answer[name][::-1] if newest_first else answer[name]

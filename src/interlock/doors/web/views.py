@@ -1,5 +1,5 @@
-"""Answers as the dashboard shows them: the beginnings of texts, receipts as ladders, times in
-words. live.js writes times in the same words."""
+"""Views of answers for the dashboard: shortened texts, the steps of receipts, formatted times.
+live.js formats times in the same way."""
 
 import os
 import zlib
@@ -16,17 +16,17 @@ from interlock.verbs.spelling import visible
 MAX_CHARACTERS = 280
 MAX_LINES = 4
 HUES = 8
-LADDER = ("accepted", "woken", "shown", "read")
+STEPS = ("accepted", "woken", "shown", "read")
 ENDS = ("acked", "declined", "expired")
-# A message with more recipients shows only how many got how far.
+# A message with more recipients shows only the number of recipients in each state.
 MAX_NAMED = 3
 
 REACH = {
-    "wakes": "listening now, and sees mail at once",
-    "working": "working, and sees mail at its next step",
-    "waits": "idle, or seen lately; sees mail when it is prompted",
-    "offline": "not seen for a while",
-    "unknown": "never seen here",
+    "wakes": "sees new mail at once: it listens, or Interlock wakes it",
+    "working": "sees new mail at its next step: it is working",
+    "waits": "sees new mail when prompted: it is idle, or was seen recently",
+    "offline": "not seen recently",
+    "unknown": "never seen in this workspace",
 }
 NEEDS = (
     ("verdicts_due", "verdict due", "verdicts due"),
@@ -34,13 +34,13 @@ NEEDS = (
     ("unanswered", "unanswered ask", "unanswered asks"),
     ("unknown_recipients", "unknown recipient", "unknown recipients"),
     ("expired", "message expired unread", "messages expired unread"),
-    ("dead_holders", "claim that lapsed", "claims that lapsed"),
+    ("dead_holders", "expired claim", "expired claims"),
     ("refusals", "refusal", "refusals"),
 )
 
 
 def shown(value: Any) -> Any:
-    """Return a value of a template with its hidden characters visible. Markup stays as it is."""
+    """Return a template value with hidden characters made visible. Markup stays unchanged."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -60,7 +60,7 @@ def face(address: str) -> Answer:
 
 
 def claims(answer: Answer) -> list[Answer]:
-    """Return the claims, the one that ends first at the top."""
+    """Return the claims, the next to expire first."""
     soonest = sorted(answer["claims"], key=lambda claim: (claim["expires_at"], claim["fence"]))
     return [claim | face(claim["holder"]) for claim in soonest]
 
@@ -73,23 +73,23 @@ def messages(answers: list[Answer]) -> list[Answer]:
 
 
 def message(answer: Answer, *, whole: bool = False) -> Answer:
-    """Return a message with the beginnings of its texts, or with the `whole` of them."""
+    """Return a message with shortened texts, or with whole texts if `whole` is true."""
     deliveries = [_delivery(each) for each in answer["deliveries"]]
     states = Counter(each["state"] for each in deliveries)
     return {
         **{name: value for name, value in answer.items() if name != "payload"},
         **content(answer, whole=whole),
         "deliveries": deliveries,
-        "states": [[state, states[state]] for state in (*ENDS, *LADDER[::-1]) if state in states],
+        "states": [[state, states[state]] for state in (*ENDS, *STEPS[::-1]) if state in states],
         "named": len(deliveries) <= MAX_NAMED,
         **face(answer["from"]),
     }
 
 
 def content(answer: Answer, *, whole: bool) -> Answer:
-    """Return the main text of a message, and its other members. `cut` says that the text is a
-    part, `more` that another member is. A command is shown whole or not at all, so that a reader
-    never runs half of one."""
+    """Return the main text of a message, and its other members. `cut` is true if the text is
+    shortened, `more` if another member is. A command is whole or left out, so that a reader never
+    runs a part of it."""
     payload = dict(answer.get("payload", {}))
     text = payload.pop(MAIN_MEMBER.get(answer["type"], ""), None)
     shown = text if whole or text is None else beginning(text)
@@ -109,7 +109,7 @@ def _beginnings(value: Any) -> Any:
 
 
 def beginning(text: str) -> str:
-    """Return the first characters and lines of a text; all of it where it is short."""
+    """Return the first characters and lines of a text, or all of a short text."""
     lines = text[: MAX_CHARACTERS + 1].split("\n")
     short = "\n".join(lines[:MAX_LINES])
     if len(short) <= MAX_CHARACTERS:
@@ -120,25 +120,25 @@ def beginning(text: str) -> str:
 
 
 def _delivery(answer: Answer) -> Answer:
-    """Return a delivery with its rungs: reached, passed over, ahead."""
-    stood = {step["state"] for step in answer["history"]}
-    top = max(i for i, state in enumerate(LADDER) if state in stood)
+    """Return a delivery with its steps: reached, skipped or pending, and at last the end state."""
+    reached = {step["state"] for step in answer["history"]}
+    last = max(i for i, state in enumerate(STEPS) if state in reached)
     if answer["state"] in ("acked", "declined"):
-        top = len(LADDER)
-    rungs = [
-        "stood" if state in stood else "passed" if i < top else "ahead"
-        for i, state in enumerate(LADDER)
+        last = len(STEPS)
+    steps = [
+        "reached" if state in reached else "skipped" if i < last else "pending"
+        for i, state in enumerate(STEPS)
     ]
-    rungs.append(answer["state"] if answer["state"] in ENDS else "ahead")
-    way = ", then ".join(step["state"] for step in answer["history"])
-    return answer | {"rungs": rungs, "way": way}
+    steps.append(answer["state"] if answer["state"] in ENDS else "pending")
+    states = ", then ".join(step["state"] for step in answer["history"])
+    return answer | {"steps": steps, "states": states}
 
 
 # --- the header
 
 
 def workspace(directory: str) -> Answer:
-    """Return the name that a person would give the workspace, and its directory."""
+    """Return a short name for the workspace, and its directory."""
     above, name = os.path.split(directory.rstrip("/"))
     if name in (".interlock", "interlock"):
         above = os.path.dirname(above) if os.path.basename(above) == ".git" else above
@@ -149,11 +149,11 @@ def workspace(directory: str) -> Answer:
 
 
 def needs(review: Answer) -> list[str]:
-    """Return, in words, how much of each kind needs a person."""
+    """Return the number of items of each kind that need a person, as text."""
     return [count(len(review[name]), one, many) for name, one, many in NEEDS if review[name]]
 
 
-# --- words
+# --- formatting
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -167,8 +167,8 @@ def size(number: int) -> str:
 
 
 def clock(at: str, now: int) -> str:
-    """Return the time of day, with the date unless that is today. It is in UTC; live.js changes it
-    to the viewer's zone."""
+    """Return the time of day in UTC, with the date unless it is today. live.js converts it to the
+    viewer's time zone."""
     then = datetime.fromisoformat(at)
     today = datetime.fromtimestamp(now / 1000, UTC).date()
     return f"{then:%H:%M}" if then.date() == today else f"{then.day} {then:%b %H:%M}"

@@ -1,20 +1,21 @@
-// Keeps a page current, and carries the token of a sign-in link into its form.
+// Keeps a page current, and copies the token of a sign-in link into the sign-in form.
 //
-// map: #line [data-reached data-now]  the state of the connection; where in the log the page was
-//                                     made, and when by the server's clock
-//      [data-part] [data-source]      a part of the page, and where its HTML is fetched from
+// Elements that the script uses:
+//      #line [data-reached data-now]  the connection state; the log position of the page, and the
+//                                     server's time when it rendered the page
+//      [data-part] [data-source]      a part of the page, and the URL of its HTML
 //      [data-key]                     a piece of a part, or a row of a list; [data-rows] is a list
-//      time[data-clock]               a moment, said in the viewer's zone
-//      time[data-ago], [data-left]    how long ago, how much is left: said again every second
-//      #sign-in                       the form that takes the token from the address
+//      time[data-clock]               a time of day, in the viewer's time zone
+//      time[data-ago], [data-left]    elapsed or remaining time, updated every second
+//      #sign-in                       the form that gets the token from the address
 //
-// The script puts only HTML into the page that the server has escaped.
+// The script inserts only HTML that the server has escaped.
 
 "use strict";
 
-const SILENT_MS = 30_000; // the server says something every ten seconds
+const SILENT_MS = 30_000; // the server sends an event every ten seconds
 const RETRY_MS = 2_000;
-const GRACE_MS = 1_500; // a shorter loss is not worth a word
+const GRACE_MS = 1_500; // the page does not report a shorter loss
 const SOON_MS = 300_000;
 
 // --- signing in
@@ -29,11 +30,11 @@ function takeToken() {
   form.requestSubmit();
 }
 
-// --- times, in the same words as views.py
+// --- times, in the same format as views.py
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const two = (number) => String(number).padStart(2, "0");
-let ahead = 0; // by how much the server's clock is ahead of ours
+let ahead = 0; // milliseconds by which the server's clock is ahead of the browser's
 
 function clock(at) {
   const today = new Date(Date.now() + ahead).toDateString();
@@ -57,26 +58,26 @@ function left(seconds) {
   return `${minutes}m ${two(seconds % 60)}s`;
 }
 
-function say(element, words) {
-  if (element.textContent !== words) element.textContent = words;
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
-function sayTimes() {
+function showTimes() {
   const now = Date.now() + ahead;
   for (const time of document.querySelectorAll("time")) {
     const at = new Date(time.dateTime);
-    if ("clock" in time.dataset) say(time, clock(at));
-    if ("ago" in time.dataset) say(time, ago(Math.floor(Math.max(0, now - at) / 1000)));
+    if ("clock" in time.dataset) setText(time, clock(at));
+    if ("ago" in time.dataset) setText(time, ago(Math.floor(Math.max(0, now - at) / 1000)));
     if ("left" in time.dataset) {
-      say(time, left(Math.floor(Math.max(0, at - now) / 1000)));
+      setText(time, left(Math.floor(Math.max(0, at - now) / 1000)));
       time.classList.toggle("soon", at - now < SOON_MS);
     }
   }
 }
 
-// --- putting fresh pieces in the place of old ones
+// --- replacing pieces of the page
 
-// The HTML of each piece as the server sent it, without the words of its times.
+// The HTML of each piece as the server sent it, without the text of its times.
 const sent = new WeakMap();
 
 function remember(part) {
@@ -92,7 +93,7 @@ function parsed(html) {
   return holder.content;
 }
 
-// Keeps unchanged pieces, so that they do not move.
+// Leaves unchanged pieces in the page, so that they do not move.
 function merge(old, fresh) {
   const before = new Map([...old.children].map((piece) => [piece.dataset.key, piece]));
   const stays = [...fresh.children].map((piece) => successor(before.get(piece.dataset.key), piece));
@@ -122,14 +123,14 @@ function successor(old, fresh) {
   return fresh;
 }
 
-// Keeps what the viewer looks at where it is, and what has the focus in focus.
+// Keeps the scroll position and the focus.
 function swap(part, html) {
   const focused = document.activeElement?.id;
   const scroller = part.closest(".scrolls") ?? document.scrollingElement;
   const seen = scroller.scrollTop > 0 ? firstSeen(part) : undefined;
   const top = seen?.getBoundingClientRect().top;
   merge(part, parsed(html));
-  sayTimes();
+  showTimes();
   if (seen?.isConnected) scroller.scrollTop += seen.getBoundingClientRect().top - top;
   if (focused && document.activeElement?.id !== focused) {
     document.getElementById(focused)?.focus({ preventScroll: true });
@@ -141,7 +142,7 @@ function firstSeen(part) {
   return [...rows].find((row) => row.getBoundingClientRect().bottom > 0);
 }
 
-// --- fetching what has changed
+// --- fetching changed parts
 
 const parts = [...document.querySelectorAll("[data-part]")];
 const wanted = new Set();
@@ -163,7 +164,7 @@ async function refresh() {
 
 let leaving = false;
 
-// Several parts are refused at once; the page goes to the door once.
+// The server refuses several parts at once, but the page goes to the sign-in page only once.
 function leave() {
   if (leaving) return;
   leaving = true;
@@ -176,7 +177,7 @@ async function renew(part) {
     if (response.status === 401) leave();
     else if (response.ok) swap(part, await response.text());
   } catch {
-    lost.add(part.dataset.part); // asked for again when the connection is back
+    lost.add(part.dataset.part); // fetched again when the connection is back
   }
 }
 
@@ -185,13 +186,13 @@ async function renew(part) {
 const line = document.getElementById("line");
 const lost = new Set();
 let reached = line?.dataset.reached;
-let doubt;
+let lossTimer;
 
-function show(state, words) {
-  clearTimeout(doubt);
-  doubt = undefined;
+function show(state, text) {
+  clearTimeout(lossTimer);
+  lossTimer = undefined;
   line.dataset.state = state;
-  say(line, words);
+  setText(line, text);
 }
 
 function isBack() {
@@ -202,38 +203,38 @@ function isBack() {
 }
 
 function isLost() {
-  doubt ??= setTimeout(() => show("lost", "Connection lost, trying again"), GRACE_MS);
+  lossTimer ??= setTimeout(() => show("lost", "Connection lost, reconnecting"), GRACE_MS);
 }
 
 function connect() {
   const source = new EventSource(`/live?after=${encodeURIComponent(reached)}`);
-  let watch;
-  const heard = () => {
-    clearTimeout(watch);
-    watch = setTimeout(again, SILENT_MS);
+  let timer;
+  const resetTimer = () => {
+    clearTimeout(timer);
+    timer = setTimeout(reconnect, SILENT_MS);
   };
-  const again = () => {
-    clearTimeout(watch);
+  const reconnect = () => {
+    clearTimeout(timer);
     source.close();
     isLost();
     setTimeout(connect, RETRY_MS);
   };
-  heard();
+  resetTimer();
   source.addEventListener("open", () => {
-    heard();
+    resetTimer();
     isBack();
   });
   source.addEventListener("changed", (event) => {
-    heard();
+    resetTimer();
     reached = event.lastEventId;
     for (const name of event.data.split(" ")) wanted.add(name);
     refresh();
   });
   source.addEventListener("error", () => {
     isLost();
-    // Refused, not broken off: the owner signed out. The next fetch leaves the page.
+    // CLOSED means that the server refused: the owner signed out. The next fetch leaves the page.
     if (source.readyState === EventSource.CLOSED) {
-      again();
+      reconnect();
       wanted.add("header");
       refresh();
     }
@@ -246,8 +247,8 @@ if (line !== null) {
   const [visit] = performance.getEntriesByType("navigation");
   ahead = Number(line.dataset.now) - performance.timeOrigin - visit.responseStart;
   parts.forEach(remember);
-  sayTimes();
-  setInterval(sayTimes, 1000);
+  showTimes();
+  setInterval(showTimes, 1000);
   document.addEventListener("visibilitychange", refresh);
   connect();
 }
