@@ -1,4 +1,4 @@
-"""The tree against published values, a naive tree, its own verifiers, and a library not ours."""
+"""Compare the tree with published values, a naive tree, its own verifiers, and another library."""
 
 from hashlib import sha256
 
@@ -49,7 +49,7 @@ PUBLISHED_ROOTS = (
     "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
     "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
 )
-# The published nodes that paths run through, by the leaves they cover.
+# The published nodes on the paths, named by the leaves that they cover.
 AT_1 = "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7"
 AT_4 = "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b"
 AT_6 = "b08693ec2e721597130641e8211e7eedccb4c26413963eee6c1e2ed16ffb1a5f"
@@ -62,7 +62,7 @@ FROM_4_TO_7 = "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4"
 
 
 def naive_root(leaves: list[bytes]) -> bytes:
-    """The definition, word for word."""
+    """Compute the root exactly as RFC 6962 defines it."""
     if not leaves:
         return sha256(b"").digest()
     if len(leaves) == 1:
@@ -78,7 +78,7 @@ def left_half(size: int) -> int:
 
 
 def inclusion_sides(index: int, size: int) -> str:
-    """On which side each sibling stands, from the leaf up: the shape of an inclusion path."""
+    """Return the side of each sibling, from the leaf up: the shape of an inclusion path."""
     if size == 1:
         return ""
     split = left_half(size)
@@ -88,7 +88,7 @@ def inclusion_sides(index: int, size: int) -> str:
 
 
 def consistency_sides(old: int, new: int, whole: bool = True) -> str:
-    """The same for a consistency path; "0" stands for the node it starts from, if it has one."""
+    """The same for a consistency path. "0" is the node that the path starts from, if it has one."""
     if old == new:
         return "" if whole else "0"
     split = left_half(new)
@@ -147,12 +147,12 @@ def test_consistency_paths_are_the_published_ones(old: int, new: int, path: list
     assert [step.hex() for step in consistency_path(PUBLISHED_LEAVES[:new], old)] == path
 
 
-def test_an_entry_cannot_pose_as_an_inner_node() -> None:
+def test_an_entry_and_an_inner_node_have_different_hashes() -> None:
     left, right = PUBLISHED_LEAVES[:2]
     assert leaf_hash(left + right) != node_hash(left, right)
 
 
-def test_frontier_has_the_naive_root_at_every_size_and_survives_packing() -> None:
+def test_frontier_has_the_naive_root_at_every_size_also_after_packing() -> None:
     frontier = Frontier()
     for size in range(MANY + 1):
         assert frontier.size == size
@@ -172,7 +172,7 @@ def test_frontier_of_any_entries_has_their_naive_root(entries: list[bytes]) -> N
 
 
 @given(st.binary(max_size=8 + 32 * 4))
-def test_unpacking_takes_exactly_what_packing_makes(packed: bytes) -> None:
+def test_unpacking_accepts_exactly_the_output_of_packing(packed: bytes) -> None:
     try:
         frontier = Frontier.unpack(packed)
     except ValueError:
@@ -189,7 +189,7 @@ def test_a_cut_or_padded_frontier_is_refused(size: int) -> None:
             Frontier.unpack(damaged)
 
 
-def test_every_leaf_of_every_tree_is_proved() -> None:
+def test_every_leaf_of_every_tree_can_be_proved() -> None:
     for size in range(1, MANY + 1):
         for index in range(size):
             path = inclusion_paths(LEAVES, [index], size)[0]
@@ -198,7 +198,7 @@ def test_every_leaf_of_every_tree_is_proved() -> None:
             assert not verify_inclusion(LEAVES[index - 1], index, size, path, ROOTS[size])
 
 
-def test_every_tree_is_proved_to_begin_with_every_smaller_one() -> None:
+def test_consistency_with_every_smaller_tree_can_be_proved() -> None:
     for new in range(MANY + 1):
         for old in range(new + 1):
             path = consistency_path(LEAVES[:new], old)
@@ -206,7 +206,7 @@ def test_every_tree_is_proved_to_begin_with_every_smaller_one() -> None:
             assert not verify_consistency(old, new, path, ROOTS[old - 1], ROOTS[new])
 
 
-def test_a_tree_that_rewrote_a_leaf_is_not_consistent() -> None:
+def test_a_tree_with_a_changed_leaf_is_not_consistent() -> None:
     for new in range(2, 20):
         for old in range(1, new):
             rewritten = [leaf_hash(b"another"), *LEAVES[1:new]]
@@ -222,7 +222,7 @@ def test_an_independent_library_has_the_same_roots_and_inclusion_paths() -> None
         for index in range(size):
             path = inclusion_paths(LEAVES, [index], size)[0]
             theirs = tree.prove_inclusion(index + 1, size)
-            # Its paths start with the leaf itself.
+            # The library's paths start with the leaf itself.
             assert theirs.path == [LEAVES[index], *path]
             assert verify_inclusion(LEAVES[index], index, size, theirs.path[1:], ROOTS[size])
 
@@ -230,8 +230,8 @@ def test_an_independent_library_has_the_same_roots_and_inclusion_paths() -> None
 def test_an_independent_verifier_accepts_our_inclusion_paths() -> None:
     for size in range(1, MANY + 1):
         for index in range(size):
-            # Its rule says of every node on the way up whether it is a right child; the root,
-            # which is neither, counts as left.
+            # The library's rule tells for every node on the way up whether it is a right child. The
+            # root is neither, and counts as left.
             path = [LEAVES[index], *inclusion_paths(LEAVES, [index], size)[0]]
             rule = [int(side == "L") for side in inclusion_sides(index, size)] + [0]
             proof = InclusionProof("sha256", True, size, index + 1, rule, path)
@@ -251,14 +251,14 @@ def test_an_independent_library_has_the_same_consistency_paths() -> None:
 
 
 def as_rfc_path(proof: ConsistencyProof) -> list[bytes]:
-    """Its proof starts from the first new leaf, where RFC 6962 starts from the last old subtree
-    and has the new nodes beside that folded into one."""
+    """Convert the library's proof, which starts from the first new leaf. RFC 6962 starts from the
+    last old subtree, and combines the new nodes next to it into one."""
     first_old = proof.subset.index(1)
-    beside = proof.path[0]
+    sibling = proof.path[0]
     for right in proof.path[1:first_old]:
-        beside = node_hash(beside, right)
+        sibling = node_hash(sibling, right)
     start = [proof.path[first_old]] if sum(proof.subset) > 1 else []
-    return [*start, beside, *proof.path[first_old + 1 :]]
+    return [*start, sibling, *proof.path[first_old + 1 :]]
 
 
 hashes = st.binary(min_size=32, max_size=32)
@@ -269,7 +269,7 @@ growths = st.integers(2, MANY).flatmap(lambda new: st.tuples(st.integers(1, new 
 
 @st.composite
 def changed(draw: st.DrawFn, path: list[bytes]) -> list[bytes]:
-    """Another path: a step flipped, dropped, doubled, swapped, shortened, or one too many."""
+    """Return a changed path: a step is flipped, dropped, doubled, swapped, shortened or added."""
     ways = ["grow"] if not path else ["grow", "flip", "drop", "double", "swap", "shorten"]
     way, at = draw(st.sampled_from(ways)), draw(st.integers(0, max(0, len(path) - 1)))
     other = list(path)
@@ -304,7 +304,7 @@ def test_a_changed_inclusion_proof_is_refused(
     assert not verify_inclusion(leaf, index, size, path, flipped(root, bit))
     elsewhere = data.draw(st.integers(-3, MANY + 3))
     assert verify_inclusion(leaf, elsewhere, size, path, root) == (elsewhere == index)
-    # A path alone does not tell trees apart in which it would have the same shape.
+    # A path alone cannot distinguish trees in which it has the same shape.
     resized = data.draw(st.integers(-3, MANY + 3))
     same_shape = index < resized and inclusion_sides(index, resized) == inclusion_sides(index, size)
     assert verify_inclusion(leaf, index, resized, path, root) == same_shape
@@ -334,16 +334,16 @@ any_hash = st.one_of(hashes, st.binary(max_size=70), anything)
 
 
 @given(anything, anything, st.lists(any_hash, max_size=12), any_hash, any_hash)
-def test_verifying_nonsense_says_no_and_never_raises(
+def test_verifying_arbitrary_values_returns_false_and_never_raises(
     first: object, second: object, path: object, one: object, other: object
 ) -> None:
     assert verify_inclusion(one, first, second, path, other) is False  # type: ignore[arg-type]
-    told = verify_consistency(first, second, path, one, other)  # type: ignore[arg-type]
-    # The one thing that can be right by chance is that a tree equals itself.
-    assert told is False or (first == second and one == other)
+    found = verify_consistency(first, second, path, one, other)  # type: ignore[arg-type]
+    # By chance, both trees can be the same one.
+    assert found is False or (first == second and one == other)
 
 
-def test_a_path_longer_than_the_tree_is_deep_is_refused_even_when_its_hashes_fit() -> None:
+def test_a_path_that_is_too_long_is_refused_even_if_its_hashes_match() -> None:
     leaf, extra = LEAVES[:2]
     assert not verify_inclusion(leaf, 0, 1, [extra], node_hash(extra, leaf))
     assert not verify_inclusion(leaf, 0, 1, [extra], node_hash(leaf, extra))
@@ -354,7 +354,7 @@ def test_a_path_longer_than_the_tree_is_deep_is_refused_even_when_its_hashes_fit
     assert not verify_consistency(3, 4, [start, new, before, extra], old_root, new_root)
 
 
-def test_a_shrunken_tree_is_refused_even_when_its_hashes_fit() -> None:
+def test_a_shrunken_tree_is_refused_even_if_its_hashes_match() -> None:
     first, second = LEAVES[:2]
     assert not verify_consistency(3, 2, [first, second], first, node_hash(first, second))
 
@@ -366,7 +366,7 @@ def test_growth_without_a_path_is_refused() -> None:
             assert not verify_consistency(old, new, [], ROOTS[new], ROOTS[new])
 
 
-def test_hashes_that_only_fit_once_their_border_is_moved_are_refused() -> None:
+def test_hashes_of_wrong_lengths_are_refused_even_if_their_bytes_match() -> None:
     first, second = LEAVES[:2]
     root = node_hash(first, second)
     assert verify_inclusion(first, 0, 2, [second], root)
@@ -375,13 +375,13 @@ def test_hashes_that_only_fit_once_their_border_is_moved_are_refused() -> None:
     assert not verify_consistency(5, 5, [], b"", b"")
 
 
-def test_enormous_numbers_are_refused_at_once() -> None:
+def test_huge_numbers_are_refused_at_once() -> None:
     huge = 1 << 10_000_000
     assert not verify_inclusion(LEAVES[0], huge, huge + 1, LEAVES, ROOTS[1])
     assert not verify_consistency(huge, huge + 1, LEAVES, ROOTS[1], ROOTS[2])
 
 
-def test_every_tree_begins_with_the_empty_one_and_only_with_it() -> None:
+def test_only_the_empty_tree_is_consistent_with_every_tree() -> None:
     assert verify_consistency(0, 5, [], EMPTY_ROOT, ROOTS[5])
     assert verify_consistency(0, 0, [], EMPTY_ROOT, EMPTY_ROOT)
     assert not verify_consistency(0, 0, [], ROOTS[5], ROOTS[5])
@@ -390,18 +390,18 @@ def test_every_tree_begins_with_the_empty_one_and_only_with_it() -> None:
 
 
 @pytest.mark.parametrize(("index", "size"), [(-1, 5), (5, 5), (0, 0), (0, MANY + 1), (0, -1)])
-def test_no_path_is_made_for_a_leaf_or_tree_that_is_not_there(index: int, size: int) -> None:
+def test_a_path_for_a_missing_leaf_or_tree_is_refused(index: int, size: int) -> None:
     with pytest.raises(ValueError, match="no leaf"):
         inclusion_paths(LEAVES, [index], size)[0]
 
 
 @pytest.mark.parametrize("old", [-1, MANY + 1])
-def test_no_path_is_made_from_a_tree_that_never_was(old: int) -> None:
+def test_a_path_from_a_size_that_never_existed_is_refused(old: int) -> None:
     with pytest.raises(ValueError, match="never had"):
         consistency_path(LEAVES, old)
 
 
-def test_a_deep_tree_is_proved_without_recursion() -> None:
+def test_a_large_tree_is_proved_without_recursion() -> None:
     leaves = [leaf_hash(number.to_bytes(4, "big")) for number in range(100_003)]
     frontier = frontier_of(leaves)
     path = inclusion_paths(leaves, [77_777])[0]

@@ -1,4 +1,4 @@
-"""Signed checkpoints: what is signed opens, what anyone changed does not."""
+"""Signed checkpoints: a signed note opens, and a changed note does not."""
 
 import base64
 import hashlib
@@ -28,7 +28,7 @@ DASH = "\N{EM DASH}"
 
 
 def note_by_hand(body: str, name: str = NAME, seed: bytes = SEED) -> str:
-    """Any body at all under a good signature, made without the code under test."""
+    """Sign any body correctly, without the code under test."""
     key = Ed25519PrivateKey.from_private_bytes(seed)
     public = key.public_key().public_bytes_raw()
     key_id = hashlib.sha256(name.encode() + b"\x0a\x01" + public).digest()[:4]
@@ -36,7 +36,7 @@ def note_by_hand(body: str, name: str = NAME, seed: bytes = SEED) -> str:
     return f"{body}\n{DASH} {name} {signature}\n"
 
 
-def test_a_note_is_what_a_hand_would_write() -> None:
+def test_a_note_has_the_documented_format() -> None:
     root = base64.b64encode(hashlib.sha256(b"root").digest()).decode()
     assert CHECKPOINT.body() == f"interlock.example/w1\n42\n{root}\n"
     assert note_by_hand(CHECKPOINT.body()) == NOTE
@@ -69,7 +69,7 @@ seeds = st.binary(min_size=32, max_size=32)
 
 
 @given(origins, st.integers(0, 2**64 - 1), seeds, names, seeds)
-def test_what_was_signed_opens(origin: str, size: int, root: bytes, name: str, seed: bytes) -> None:
+def test_a_signed_note_opens(origin: str, size: int, root: bytes, name: str, seed: bytes) -> None:
     checkpoint = Checkpoint(origin, size, root)
     public = public_key(seed)
     assert open_note(sign(checkpoint, name, seed), name, public) == checkpoint
@@ -77,17 +77,17 @@ def test_what_was_signed_opens(origin: str, size: int, root: bytes, name: str, s
 
 
 def test_every_change_of_a_single_character_is_refused() -> None:
-    strangers = "\n \t=A0+\0\N{LINE SEPARATOR}\N{EN DASH}\ud800"
+    others = "\n \t=A0+\0\N{LINE SEPARATOR}\N{EN DASH}\ud800"
     for at, char in enumerate(NOTE):
         near = {chr(ord(char) ^ 1 << bit) for bit in range(7)}
-        for stranger in near | set(strangers) - {char}:
-            assert_refused(NOTE[:at] + stranger + NOTE[at + 1 :])
-        for stranger in strangers + char:
-            assert_refused(NOTE[:at] + stranger + NOTE[at:])
+        for other in near | set(others) - {char}:
+            assert_refused(NOTE[:at] + other + NOTE[at + 1 :])
+        for other in others + char:
+            assert_refused(NOTE[:at] + other + NOTE[at:])
         assert_refused(NOTE[:at] + NOTE[at + 1 :])
         assert_refused(NOTE[:at])
-    for stranger in strangers:
-        assert_refused(NOTE + stranger)
+    for other in others:
+        assert_refused(NOTE + other)
 
 
 def assert_refused(text: str) -> None:
@@ -96,10 +96,10 @@ def assert_refused(text: str) -> None:
 
 
 @given(st.text(st.characters()))
-def test_nonsense_is_refused_with_a_value_error(text: str) -> None:
+def test_arbitrary_text_is_refused_with_a_value_error(text: str) -> None:
     assert_refused(text)
     assert_refused(f"{text}\n\n{DASH} {text}\n")
-    word = text.replace(" ", "")  # two words can be another's signature, which is none of ours
+    word = text.replace(" ", "")  # two words may be the signature of another key, which is ignored
     assert_refused(f"{NOTE}{DASH} {word}\n")
     with pytest.raises(ValueError):
         parse_verifier_key(text)
@@ -139,25 +139,25 @@ ROOT = base64.b64encode(CHECKPOINT.root).decode()
         (f"origin\r\n42\r\n{ROOT}\r\n", "control character"),
     ],
 )
-def test_a_good_signature_does_not_make_a_malformed_checkpoint_good(body: str, reason: str) -> None:
+def test_a_malformed_checkpoint_with_a_valid_signature_is_refused(body: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         open_note(note_by_hand(body), NAME, PUBLIC)
 
 
-def test_a_size_of_nothing_is_written_as_a_zero() -> None:
+def test_a_size_of_zero_is_accepted() -> None:
     checkpoint = CHECKPOINT._replace(size=0)
     assert open_note(note_by_hand(checkpoint.body()), NAME, PUBLIC) == checkpoint
 
 
-def test_a_note_by_another_key_or_name_is_not_ours() -> None:
+def test_a_note_signed_by_another_key_or_name_is_refused() -> None:
     for name, seed in ((NAME, OTHER_SEED), ("interlock.example/w2", SEED)):
         with pytest.raises(ValueError, match="not signed by"):
             open_note(note_by_hand(CHECKPOINT.body(), name, seed), NAME, PUBLIC)
 
 
-def test_a_signature_of_another_text_is_bad() -> None:
+def test_a_signature_of_another_text_is_refused() -> None:
     _, signatures = note_by_hand(CHECKPOINT._replace(size=41).body()).split("\n\n")
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="is not valid for"):
         open_note(f"{CHECKPOINT.body()}\n{signatures}", NAME, PUBLIC)
 
 
@@ -165,7 +165,7 @@ def signature_line(name: str, blob: bytes) -> str:
     return f"{DASH} {name} {base64.b64encode(blob).decode()}\n"
 
 
-def test_signatures_of_unknown_keys_are_passed_over() -> None:
+def test_signatures_of_unknown_keys_are_ignored() -> None:
     body, ours = NOTE.split("\n\n")
     witness = note_by_hand(CHECKPOINT.body(), "witness.example", OTHER_SEED).split("\n\n")[1]
     namesake = signature_line(NAME, b"\0" * 68)
@@ -214,7 +214,7 @@ def test_a_signature_of_the_wrong_length_is_refused(length: int) -> None:
         "name AAAAAAA=\n",
     ],
 )
-def test_one_malformed_signature_line_spoils_the_note(line: str) -> None:
+def test_a_note_with_one_malformed_signature_line_is_refused(line: str) -> None:
     assert open_note(f"{NOTE}{DASH} name AAAAAAA=\n", NAME, PUBLIC) == CHECKPOINT
     assert_refused(NOTE + line)
 
@@ -230,7 +230,7 @@ def test_non_canonical_base64_of_a_good_signature_is_refused() -> None:
         open_note(same_bytes, NAME, PUBLIC)
 
 
-def test_an_enormous_note_is_refused_unread() -> None:
+def test_a_huge_note_is_refused_unread() -> None:
     with pytest.raises(ValueError, match="longer than"):
         open_note("\n" * (MAX_NOTE + 1), NAME, PUBLIC)
 
@@ -249,7 +249,7 @@ def test_an_enormous_note_is_refused_unread() -> None:
         CHECKPOINT._replace(root=bytes(31)),
     ],
 )
-def test_what_would_not_open_is_not_signed(checkpoint: Checkpoint) -> None:
+def test_a_checkpoint_that_would_not_open_is_not_signed(checkpoint: Checkpoint) -> None:
     with pytest.raises(ValueError):
         sign(checkpoint, NAME, SEED)
 
@@ -277,7 +277,7 @@ def test_a_key_of_the_wrong_length_is_refused_everywhere(length: int) -> None:
         verifier_key(NAME, key)
 
 
-def test_a_key_that_is_no_point_of_the_curve_opens_nothing() -> None:
+def test_a_key_that_is_not_a_point_of_the_curve_is_refused() -> None:
     for key in (b"\xff" * 32, b"\2" + bytes(31)):
         key_id = bytes.fromhex(verifier_key(NAME, key).split("+")[1])
         note = f"{CHECKPOINT.body()}\n{signature_line(NAME, key_id + bytes(64))}"
@@ -285,7 +285,7 @@ def test_a_key_that_is_no_point_of_the_curve_opens_nothing() -> None:
             open_note(note, NAME, key)
 
 
-def test_a_verifier_key_is_what_a_hand_would_write() -> None:
+def test_a_verifier_key_has_the_documented_format() -> None:
     key_id = hashlib.sha256(NAME.encode() + b"\x0a\x01" + PUBLIC).hexdigest()[:8]
     encoded = base64.b64encode(b"\x01" + PUBLIC).decode()
     assert verifier_key(NAME, PUBLIC) == f"{NAME}+{key_id}+{encoded}"
@@ -294,10 +294,10 @@ def test_a_verifier_key_is_what_a_hand_would_write() -> None:
 def test_every_change_of_a_single_character_of_a_verifier_key_is_refused() -> None:
     text = verifier_key(NAME, PUBLIC)
     for at, char in enumerate(text):
-        for stranger in {chr(ord(char) ^ 1 << bit) for bit in range(7)} | set("\n +=\ud800"):
-            if stranger != char:
+        for other in {chr(ord(char) ^ 1 << bit) for bit in range(7)} | set("\n +=\ud800"):
+            if other != char:
                 with pytest.raises(ValueError):
-                    parse_verifier_key(text[:at] + stranger + text[at + 1 :])
+                    parse_verifier_key(text[:at] + other + text[at + 1 :])
 
 
 @pytest.mark.parametrize(

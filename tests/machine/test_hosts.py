@@ -1,4 +1,4 @@
-"""Addresses as proxies write them, and times as other programs do."""
+"""Read addresses that proxies write, and times that other programs write."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from interlock.machine.hosts import Proxies, proxy, written_by_proxy
 
 
 @pytest.mark.parametrize(
-    ("said", "peer"),
+    ("header", "peer"),
     [
         ("192.0.2.7", "192.0.2.7"),
         (" 192.0.2.7:51234", "192.0.2.7"),
@@ -21,14 +21,14 @@ from interlock.machine.hosts import Proxies, proxy, written_by_proxy
         ("", None),
     ],
 )
-def test_a_client_is_known_by_its_address_however_the_proxy_writes_it(
-    said: str, peer: str | None
+def test_a_clients_address_is_read_in_every_form_that_proxies_write(
+    header: str, peer: str | None
 ) -> None:
-    assert written_by_proxy(said) == peer
+    assert written_by_proxy(header) == peer
 
 
 @pytest.mark.parametrize("named", ["192.0.2.7", "192.0.2.0/28", "::ffff:192.0.2.7"])
-def test_a_proxy_is_known_whichever_way_its_address_was_named(named: str) -> None:
+def test_a_proxy_is_recognized_in_every_form_of_its_address(named: str) -> None:
     proxies = Proxies([proxy(named)])
     assert proxies.has("192.0.2.7")
     assert proxies.has("::ffff:192.0.2.7")
@@ -36,7 +36,7 @@ def test_a_proxy_is_known_whichever_way_its_address_was_named(named: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "time"),
+    ("given", "time"),
     [
         (1794906000, "2026-11-17T09:00:00.000Z"),
         (1794906000000, "2026-11-17T09:00:00.000Z"),
@@ -44,14 +44,14 @@ def test_a_proxy_is_known_whichever_way_its_address_was_named(named: str) -> Non
         ("2026-11-17", "2026-11-17T00:00:00.000Z"),
     ],
 )
-def test_a_time_is_read_as_other_programs_write_it(said: Any, time: str) -> None:
-    assert rfc3339(read_time(said) or 0) == time
+def test_a_time_is_read_in_the_forms_that_other_programs_write(given: Any, time: str) -> None:
+    assert rfc3339(read_time(given) or 0) == time
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [1e30, 10**29, -1, float("inf"), float("nan"), True, "2026-13-01", "2026-11-17T24:30:00Z",
      "2026-11-17T10:00:61Z", "1969-12-31", "soon", None],
 )  # fmt: skip
-def test_what_is_no_time_is_none(said: Any) -> None:
-    assert read_time(said) is None
+def test_any_other_value_is_not_a_time(given: Any) -> None:
+    assert read_time(given) is None

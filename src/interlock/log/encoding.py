@@ -1,21 +1,20 @@
 """Canonical bytes: the one encoding that is hashed, signed, stored and compared.
 
-orjson and hashlib are imported by the first call, because they take long to import, and many
-commands encode and hash nothing.
+The first call imports orjson and hashlib: the imports are slow, and many commands do not need them.
 """
 
 from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """Compact JSON in UTF-8 with sorted keys. Values hold no floats, so bytes are reproducible."""
+    """Return compact JSON in UTF-8 with sorted keys. Without floats, the bytes are reproducible."""
     import orjson
 
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def decode(data: bytes | str) -> Any:
-    """The value behind JSON bytes; `ValueError` for anything that is not strict JSON in UTF-8."""
+    """Return the value of strict JSON in UTF-8. Raise ValueError for any other input."""
     import orjson
 
     return orjson.loads(data)

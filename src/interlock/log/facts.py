@@ -1,8 +1,9 @@
-"""Facts, the entries of the log: a header that is hashed and chained, and a body stored apart.
+"""Facts, the entries of the log. The header is hashed and chained, and the body is stored
+separately.
 
-The header has the outcome, and folding reads nothing else. A salted commitment binds the body (the
-text of a message) to the header. The body can therefore be removed later without touching the
-chain, and a reader cannot guess it from the header.
+The header has the outcome, and folding reads nothing else. A salted commitment in the header binds
+the body (the text of a message). So the body can be deleted later without a change of the chain,
+and a reader of the header cannot guess the body.
 """
 
 import hashlib
@@ -15,8 +16,8 @@ GENESIS = "0" * 64
 
 
 class Header(NamedTuple):
-    """One decided fact. `prev` is the hash of the header before; `act` names the idempotency key
-    and the salted digest of the request, where the caller gave a key."""
+    """One decided fact. `prev` is the hash of the header before. If the caller gave an idempotency
+    key, `act` has the key and the salted digest of the request."""
 
     workspace: str
     epoch: int
@@ -53,7 +54,7 @@ _REQUIRED = {"workspace", "epoch", "seq", "at", "kind", "sender", "outcome", "pr
 
 
 def parse_header(data: bytes) -> Header:
-    """The header behind its bytes; `ValueError` if they are not one."""
+    """Return the header that the bytes encode. Raise ValueError if they encode none."""
     members = decode(data)
     if not isinstance(members, dict) or not _TYPES.keys() >= members.keys() >= _REQUIRED:
         raise ValueError("not a header: members are missing or unknown")
@@ -63,7 +64,7 @@ def parse_header(data: bytes) -> Header:
 
 
 def header_hash(header: bytes) -> str:
-    """A header's hash is its leaf in the Merkle tree, so chain and tree bind the same bytes."""
+    """Return a header's leaf in the Merkle tree, so that chain and tree bind the same bytes."""
     return leaf_hash(header).hex()
 
 

@@ -1,7 +1,7 @@
 """The log's Merkle tree, as RFC 6962 defines it: the frontier that grows with every append, and
 the paths that prove to a reader that an entry is in the log, or that the log only grew.
 
-Nothing here stores a tree. Appending needs only the frontier; a path is computed from the leaf
+This module stores no tree. An append needs only the frontier. A path is computed from the leaf
 hashes on request.
 """
 
@@ -28,7 +28,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 class Frontier:
     """The right edge of a tree: the root of each complete subtree, the largest (leftmost) first.
 
-    There is one hash for every set bit of `size`, so it stays within 64 hashes for any log.
+    It has one hash for each set bit of `size`, so at most 64 hashes for any log.
     """
 
     __slots__ = ("_roots", "size")
@@ -38,10 +38,10 @@ class Frontier:
         self._roots: list[bytes] = []
 
     def append(self, leaf_hash: bytes) -> None:
-        """Add one leaf hash (32 bytes, not checked here: every append passes through)."""
+        """Add one leaf hash of 32 bytes. The length is not checked, to keep appends fast."""
         roots, carry, node = self._roots, self.size, leaf_hash
-        # Like adding one to a binary counter: each set low bit is a subtree that now becomes the
-        # left half of a larger one.
+        # This adds one to a binary counter: each set low bit is a subtree that becomes the left
+        # half of a larger one.
         while carry & 1:
             node = node_hash(roots.pop(), node)
             carry >>= 1
@@ -63,7 +63,7 @@ class Frontier:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "Frontier":
-        """Read the stored form. Raises ValueError when the length does not fit the size."""
+        """Read the stored form. Raise ValueError if its length contradicts the size."""
         size = int.from_bytes(packed[:_SIZE_BYTES], "big")
         if len(packed) != _SIZE_BYTES + HASH_BYTES * size.bit_count():
             raise ValueError(f"a frontier of {size} leaves cannot be {len(packed)} bytes long")
@@ -79,10 +79,10 @@ class Frontier:
 def inclusion_paths(
     leaves: Sequence[bytes], indices: Sequence[int], size: int | None = None
 ) -> list[list[bytes]]:
-    """The paths that prove some leaves in the tree of the first `size` leaves (all, if None).
+    """Return the paths that prove leaves in the tree of the first `size` leaves (default: all).
 
-    `leaves` are leaf hashes; the work is one hash for each. Raises ValueError when there is no
-    such leaf or no such tree.
+    `leaves` are leaf hashes, and the work is one hash for each. Raise ValueError if the tree or a
+    leaf does not exist.
     """
     size = len(leaves) if size is None else size
     for index in indices:
@@ -92,17 +92,17 @@ def inclusion_paths(
 
 
 def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:
-    """The path that proves that the tree of `leaves` begins with its first `old_size` leaves.
+    """Return the path that proves that the tree starts with its first `old_size` leaves.
 
-    It is empty when `old_size` is nothing or everything: then there is nothing to prove. Raises
-    ValueError when the old tree is larger than the new one.
+    The path is empty if `old_size` is zero or all leaves: no proof is needed then. Raise ValueError
+    if the old tree is larger than the new one.
     """
     if not 0 <= old_size <= len(leaves):
         raise ValueError(f"a tree of {len(leaves)} never had {old_size} leaves")
     if old_size in (0, len(leaves)):
         return []
-    # Both trees contain the largest complete subtree that ends where the old tree ends; with its
-    # siblings on the way up, either root can be computed from it.
+    # Both trees contain the largest complete subtree that ends where the old tree ends. From it and
+    # its siblings on the way up, a verifier can compute both roots.
     level, position = leaves, old_size - 1
     while position & 1:
         level, position = _parents(level), position >> 1
@@ -114,11 +114,11 @@ def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:
 def verify_inclusion(
     leaf_hash: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
 ) -> bool:
-    """Whether `path` shows `leaf_hash` at `index` in the tree of `size` leaves under `root`.
+    """Return whether `path` proves `leaf_hash` at `index` of the `size` leaves under `root`.
 
-    RFC 9162, 2.1.3.2; it never raises, whatever the values. `size` and `root` must come from one
-    trusted checkpoint: a path fixes the position of a leaf, but trees of several sizes can share
-    its shape, and only the checkpoint says which of them the root belongs to.
+    Implements RFC 9162, 2.1.3.2, and never raises. `size` and `root` must come from one trusted
+    checkpoint. A path fixes the position of a leaf, but trees of several sizes can share its shape.
+    Only the checkpoint tells which of them has this root.
     """
     if not (_are_sizes(index, size) and index < size and _are_hashes(leaf_hash, root, *path)):
         return False
@@ -138,10 +138,10 @@ def verify_inclusion(
 def verify_consistency(
     old_size: int, new_size: int, path: Sequence[bytes], old_root: bytes, new_root: bytes
 ) -> bool:
-    """Whether `path` shows that the tree under `new_root` begins with the one under `old_root`.
+    """Return whether `path` proves that the tree of `new_root` starts with that of `old_root`.
 
-    RFC 9162, 2.1.4.2; it never raises, whatever the values. Each size and root must come from one
-    trusted checkpoint, as for `verify_inclusion`. Every tree begins with the empty one.
+    Implements RFC 9162, 2.1.4.2, and never raises. Each size and root must come from one trusted
+    checkpoint, as for `verify_inclusion`. Every tree starts with the empty tree.
     """
     if not (_are_sizes(old_size, new_size) and _are_hashes(old_root, new_root, *path)):
         return False
@@ -171,7 +171,7 @@ def verify_consistency(
 
 
 def _parents(level: Sequence[bytes]) -> list[bytes]:
-    """The level above; a last node without a sibling is promoted as it is."""
+    """Return the level above. A last node without a sibling moves up unchanged."""
     pairs = range(0, len(level) - 1, 2)
     above = [node_hash(level[left], level[left + 1]) for left in pairs]
     if len(level) & 1:
@@ -180,7 +180,7 @@ def _parents(level: Sequence[bytes]) -> list[bytes]:
 
 
 def _siblings(level: Sequence[bytes], positions: Sequence[int]) -> list[list[bytes]]:
-    """For each node, its sibling and those of its ancestors, from this level up."""
+    """Return for each node its sibling and the siblings of its ancestors, from this level up."""
     paths: list[list[bytes]] = [[] for _ in positions]
     while len(level) > 1:
         for path, position in zip(paths, positions, strict=True):
@@ -191,14 +191,14 @@ def _siblings(level: Sequence[bytes], positions: Sequence[int]) -> list[list[byt
 
 
 def _skip_promotions(node: int, last: int) -> tuple[int, int]:
-    """Rise past the levels at which the node has no sibling, being the last of its level."""
+    """Skip the levels where the node is the last and has no sibling."""
     while node and not node & 1:
         node, last = node >> 1, last >> 1
     return node, last
 
 
 def _are_sizes(*numbers: object) -> bool:
-    # The bound keeps the arithmetic on a hostile number cheap.
+    # The bound prevents slow arithmetic on a hostile number.
     return all(type(number) is int and 0 <= number <= _MAX_SIZE for number in numbers)
 
 

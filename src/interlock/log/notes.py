@@ -1,6 +1,6 @@
-"""Signed checkpoints: the size and root of the log at one moment, as text that anyone can check.
+"""Signed checkpoints: the size and root of the log at one time, as text that readers can check.
 
-The forms are C2SP's signed-note (Ed25519 only) and tlog-checkpoint (without extension lines), so
+The formats are C2SP's signed-note (Ed25519 only) and tlog-checkpoint (without extension lines), so
 that tools and witnesses of the transparency ecosystem can read them. This module neither makes keys
 nor decides which signers to trust.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 KEY_BYTES = 32
 
-# Room for sixteen signatures of any kind, post-quantum ones too, which readers have to accept.
+# Readers must accept sixteen signatures of any kind, including large post-quantum ones.
 MAX_NOTE = 128 * 1024
 
 _ED25519 = b"\x01"
@@ -43,10 +43,10 @@ def public_key(seed: bytes) -> bytes:
 
 
 def sign(checkpoint: Checkpoint, name: str, private_key: bytes) -> str:
-    """The whole note: the checkpoint's body and the signature of `name` over it.
+    """Return the whole note: the checkpoint's body and the signature of `name` over it.
 
-    `private_key` is the 32-byte seed. Raises ValueError rather than sign what `open_note` would
-    not open again.
+    `private_key` is the 32-byte seed. Raise ValueError for a checkpoint that `open_note` would
+    refuse.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -54,7 +54,7 @@ def sign(checkpoint: Checkpoint, name: str, private_key: bytes) -> str:
     _require_key(private_key)
     body = checkpoint.body()
     if _parse_body(body) != checkpoint:
-        raise ValueError("the checkpoint does not survive being written as lines")
+        raise ValueError("the checkpoint cannot be written as lines and read again")
     key = Ed25519PrivateKey.from_private_bytes(private_key)
     signature = key.sign(_utf8(body))
     key_id = _key_id(name, key.public_key().public_bytes_raw())
@@ -64,10 +64,10 @@ def sign(checkpoint: Checkpoint, name: str, private_key: bytes) -> str:
 
 
 def open_note(text: str, name: str, public_key: bytes) -> Checkpoint:
-    """The checkpoint in a note that `name` signed with the key behind `public_key`.
+    """Return the checkpoint in a note that `name` signed with the private key of `public_key`.
 
-    Signatures by other keys are passed over. Raises ValueError, with the reason, when the text is
-    malformed, when this key did not sign it or signed it twice, or when its signature is bad.
+    Ignore signatures of other keys. Raise ValueError, with the reason, if the text is malformed, if
+    this key did not sign it or signed it twice, or if its signature is bad.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -87,22 +87,22 @@ def open_note(text: str, name: str, public_key: bytes) -> Checkpoint:
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _utf8(body))
     except InvalidSignature:
-        raise ValueError(f"the signature of {name} does not fit the note's text") from None
-    # Only now: nothing of an unverified text should be read as a checkpoint.
+        raise ValueError(f"the signature of {name} is not valid for the note's text") from None
+    # Parse the body only now: an unverified text must not be read as a checkpoint.
     return _parse_body(body)
 
 
 def verifier_key(name: str, public_key: bytes) -> str:
-    """The line to hand to those who check notes: `name+key id+base64 of type and key`."""
+    """Return the line that readers need to check notes: `name+key id+base64 of type and key`."""
     _require_name(name)
     _require_key(public_key)
     return f"{name}+{_key_id(name, public_key).hex()}+{_base64(_ED25519 + public_key)}"
 
 
 def parse_verifier_key(text: str) -> tuple[str, bytes]:
-    """The name and public key of a verifier key, in the order that `open_note` takes them.
+    """Return the name and public key of a verifier key, in the order that `open_note` takes them.
 
-    Raises ValueError unless it is exactly what `verifier_key` makes of them.
+    Raise ValueError unless `verifier_key` makes exactly this text of them.
     """
     parts = text.split("+", 2)
     if len(parts) != 3:
@@ -117,13 +117,13 @@ def parse_verifier_key(text: str) -> tuple[str, bytes]:
 
 
 def _split(text: str) -> tuple[str, list[tuple[str, bytes]]]:
-    """The signed text, and each signature as its signer's name and bytes (key id first)."""
+    """Return the signed text, and each signature as its signer's name and bytes (key id first)."""
     if len(text) > MAX_NOTE:
         raise ValueError(f"the note is longer than {MAX_NOTE} characters")
     _utf8(text)
     if any(char < " " and char != "\n" for char in text):
         raise ValueError("the note has a control character")
-    # The signed text may hold blank lines, the signatures cannot: the last one is the border.
+    # Only the signed text may contain blank lines, so the last one separates it from signatures.
     body, border, tail = text.rpartition("\n\n")
     if not border or not tail.endswith("\n"):
         raise ValueError("the note is not a text, a blank line and signature lines")
@@ -131,7 +131,7 @@ def _split(text: str) -> tuple[str, list[tuple[str, bytes]]]:
     for line in tail[:-1].split("\n"):
         parts = line.removeprefix(_DASH).split(" ")
         if not line.startswith(_DASH) or len(parts) != 2:
-            raise ValueError("a signature line is a dash, a name and a signature, a space between")
+            raise ValueError("a signature line is a dash, a name and a signature, with spaces")
         name, encoded = parts
         _require_name(name)
         blob = _unbase64(encoded, "signature")
@@ -148,7 +148,7 @@ def _parse_body(body: str) -> Checkpoint:
     origin, digits, encoded = lines
     if not origin:
         raise ValueError("the checkpoint has no origin")
-    # The length is looked at before int() is, which takes its time over long numbers.
+    # Check the length first: int() is slow on long numbers.
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_SIZE))):
         raise ValueError("the checkpoint's size is not a plain number")
     size = int(digits)
@@ -186,7 +186,7 @@ def _base64(data: bytes) -> str:
 
 
 def _unbase64(text: str, what: str) -> bytes:
-    """Decode the one canonical form: two texts must never stand for the same bytes."""
+    """Decode only the canonical form: two texts must never encode the same bytes."""
     try:
         data = a2b_base64(text, strict_mode=True)
     except ValueError:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 DAY_MS = 86_400_000
-# The end of the year 9999, after which years have more digits.
+# The end of the year 9999. Later years have more digits.
 LAST_MS = 253_402_300_800_000
 # Seconds since 1970 stay below this for thousands of years; milliseconds passed it in 1973.
 _SECONDS_BELOW = 100_000_000_000
@@ -27,8 +27,8 @@ def rfc3339(ms: int) -> str:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    # Counting from 1 March of year 0 puts the leap day at the end of each year, so that
-    # months are found by one linear formula.
+    # Counting from 1 March of year 0 puts the leap day at the end of each year, so that one linear
+    # formula finds the month.
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (
         day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096
@@ -41,8 +41,8 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def read_time(value: Any) -> int | None:
-    """A time that another program wrote: RFC 3339, in UTC without an offset, or a number of seconds
-    or milliseconds. None for any other value."""
+    """Read a time that another program wrote: RFC 3339 (UTC if it has no offset), or a number of
+    seconds or milliseconds. Return None for any other value."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if not 0 <= value < LAST_MS:
             return None

@@ -1,6 +1,7 @@
-"""Runs the user's own git for facts.
+"""Run the user's own git to read a repository.
 
-It reads objects as they are stored: replacements and grafts show another tree than others get.
+Git reads objects as they are stored: with replacements and grafts, this machine would see another
+tree than other machines.
 """
 
 import os
@@ -17,8 +18,8 @@ def run_git(
     stdin: bytes = b"",
     patience_s: float = PATIENCE_S,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """The completed process. Raises `OSError` or `TimeoutExpired` where git cannot be run."""
-    return subprocess.run(  # noqa: S603 - words of ours, no shell
+    """Return the completed process. Raise OSError or TimeoutExpired if git cannot run."""
+    return subprocess.run(  # noqa: S603 - our own arguments, no shell
         ["git", "-C", place, *words],  # noqa: S607 - the user's own git
         input=stdin,
         capture_output=True,
@@ -35,7 +36,7 @@ def git_output(
     stdin: bytes = b"",
     patience_s: float = PATIENCE_S,
 ) -> str | None:
-    """The output without its last newline; None where git failed, or cannot be run."""
+    """Return the output without its last newline; None if git failed or cannot run."""
     try:
         done = run_git(place, *words, more=more, stdin=stdin, patience_s=patience_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """Processes of this machine: their parents, and whether they still run.
 
-A later process can get the same pid, but not the same start time. Where the system tells neither,
-no process is known to have died.
+A later process can get the same pid, but not the same start time. If the system reports neither,
+Interlock cannot know that a process died.
 """
 
 import os
@@ -15,8 +15,8 @@ MAX_ANCESTORS = 64
 
 
 class Process(NamedTuple):
-    """`state` is the letter that `ps` shows. `started` is the system's own notation of the start
-    time; compare it, and do not parse it."""
+    """`state` is the letter that `ps` shows. `started` is the start time in the system's own
+    notation: compare it, but do not parse it."""
 
     pid: int
     parent: int
@@ -27,7 +27,7 @@ class Process(NamedTuple):
 
 
 def process_of(pid: int) -> Process | None:
-    """The process with this pid, or None where there is none."""
+    """Return the process with this pid, or None."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             stat = file.read()
@@ -38,7 +38,7 @@ def process_of(pid: int) -> Process | None:
             return next(iter(_from_ps("-p", str(pid))), None)
         except OSError:
             return None
-    # The name stands in parentheses, and may contain some itself.
+    # The name is in parentheses, and may itself contain parentheses.
     before, _, rest = stat.rpartition(b")")
     name = before.partition(b"(")[2]
     words = rest.split()
@@ -47,7 +47,7 @@ def process_of(pid: int) -> Process | None:
 
 
 def every() -> list[Process]:
-    """All processes that this one can see. Raises OSError where the system does not list them."""
+    """Return all visible processes. Raise OSError if the system does not list them."""
     if not os.path.isdir("/proc/self"):
         return _from_ps("-A")
     found = (process_of(int(name)) for name in os.listdir("/proc") if name.isdigit())
@@ -67,11 +67,11 @@ def _from_ps(*which: str) -> list[Process]:
 
 
 def ps(columns: str, *which: str) -> str:
-    """These columns of the processes that `which` selects. Raises OSError."""
+    """Return these columns of the processes that `which` selects. Raise OSError."""
     import subprocess
 
     try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
+        done = subprocess.run(  # noqa: S603 - our own arguments, no shell
             ["ps", "-o", columns, *which],  # noqa: S607 - the system's own
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -84,7 +84,7 @@ def ps(columns: str, *which: str) -> str:
 
 
 def words(pid: int) -> list[str]:
-    """A process's command line, as far as the system tells."""
+    """Return a process's command line, or an empty list if the system does not report it."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")]
@@ -97,7 +97,7 @@ def words(pid: int) -> list[str]:
 
 
 def ancestors() -> Iterator[Process]:
-    """The parent of this process, its parent, and so on."""
+    """Yield the parent of this process, the parent's parent, and so on."""
     pid = os.getppid()
     for _ in range(MAX_ANCESTORS):
         if pid <= 1 or (found := process_of(pid)) is None:
@@ -107,7 +107,7 @@ def ancestors() -> Iterator[Process]:
 
 
 def space() -> str | None:
-    """The namespace of pids: in a container, the same pid is another process."""
+    """Return the pid namespace: in a container, the same pid is another process."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -115,7 +115,7 @@ def space() -> str | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal or a debugger has stopped the process."""
+    """Return whether a signal or a debugger has stopped the process."""
     found = process_of(pid)
     return found is not None and found.state in ("T", "t")
 
