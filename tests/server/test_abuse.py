@@ -1,5 +1,5 @@
 """Clients that send half requests, junk, too much, too slowly or nothing at all, and clients that
-never read: each gets what it deserves, and everybody else goes on being answered.
+never read: the server refuses or drops each of them, and continues to answer other clients.
 
 Tests that exceed a time limit use a server whose limits are shorter than by default.
 """
@@ -48,7 +48,7 @@ def place_for_server(root: Path) -> Place:
 
 
 def with_otto_and_vera(server: RunningServer) -> ServedWorkspace:
-    """A server with two agents that write to each other."""
+    """Add two agents that write to each other."""
     workspace = ServedWorkspace(server)
     for name in ("otto", "vera"):
         workspace.add_sender(name)
@@ -56,20 +56,20 @@ def with_otto_and_vera(server: RunningServer) -> ServedWorkspace:
 
 
 def request_head(workspace: ServedWorkspace, method: str, target: str, *lines: str) -> bytes:
-    """The head of a request of otto's, without the empty line that ends it."""
-    said = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", *lines]
+    """Return the head of a request by otto, without the empty line that ends it."""
+    start = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", *lines]
     token = workspace.token("otto")
-    return "\r\n".join([*said, f"Authorization: Bearer {token}", ""]).encode()
+    return "\r\n".join([*start, f"Authorization: Bearer {token}", ""]).encode()
 
 
 def post_head(workspace: ServedWorkspace, *lines: str) -> bytes:
-    """The head of a request of otto's that sends a message."""
+    """Return the head of a request by otto that sends a message."""
     json_body = "Content-Type: application/json"
     return request_head(workspace, "POST", "/v1/messages", json_body, *lines)
 
 
 def open_messages(workspace: ServedWorkspace) -> int:
-    """The number of vera's open messages."""
+    """Return the number of vera's open messages."""
     reply = workspace.ask("vera", "GET", "/v1/whoami")
     return int(reply.json["open"])
 
@@ -90,17 +90,17 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedWorksp
 
 
 @pytest.fixture(autouse=True)
-def _others_go_on(request: pytest.FixtureRequest) -> Iterator[None]:
-    """While a test does its worst, somebody else sends and reads, and is answered; the server's
-    memory stays within bounds, and there is no defect in its log."""
+def _others_are_served(request: pytest.FixtureRequest) -> Iterator[None]:
+    """During each test, vera sends and reads, and is answered. The server's memory stays within
+    bounds, and its log has no errors."""
     servers = ("crowded", "impatient", "workspace")
     name = next((name for name in servers if name in request.fixturenames), "workspace")
-    with others_go_on(request.getfixturevalue(name)):
+    with others_are_served(request.getfixturevalue(name)):
         yield
 
 
 @contextlib.contextmanager
-def others_go_on(workspace: ServedWorkspace) -> Iterator[None]:
+def others_are_served(workspace: ServedWorkspace) -> Iterator[None]:
     enough = threading.Event()
     statuses: list[int] = []
     memory: list[int] = []
@@ -123,14 +123,14 @@ def others_go_on(workspace: ServedWorkspace) -> Iterator[None]:
         enough.set()
         living.join(2 * LIMIT_S)
     assert not living.is_alive()
-    assert len(statuses) >= before + 4, "somebody was not answered"
+    assert len(statuses) >= before + 4, "vera was not answered"
     assert set(statuses) == {200}
     assert max(memory) < MAX_MEMORY_BYTES
     assert [line for line in workspace.server.log() if line["level"] == "error"] == []
 
 
 def exchange(workspace: ServedWorkspace, *pieces: bytes) -> bytes:
-    """Sends, and reads what comes back until the server closes the connection."""
+    """Send the pieces, and read until the server closes the connection."""
     with workspace.server.connect() as connection:
         for piece in pieces:
             connection.sendall(piece)
@@ -146,12 +146,12 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def statuses(answers: bytes) -> list[int]:
-    """The statuses of the answers that came over one connection."""
+    """Return the statuses of the answers on one connection."""
     return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
 
 
 def check_refused(answers: bytes, status: int, code: str = "USAGE") -> None:
-    """One answer: the error object."""
+    """Check that there is one answer, an error object."""
     head, _, body = answers.partition(b"\r\n\r\n")
     assert statuses(answers) == [status], answers[:300]
     assert b"content-type: application/json" in head.lower()
@@ -164,18 +164,18 @@ def check_refused(answers: bytes, status: int, code: str = "USAGE") -> None:
 
 
 @pytest.mark.parametrize("sent", [b"G", b"GET /healthz", b"GET /healthz HTTP/1.1\r\nHost: 12"])
-def test_half_a_head_is_waited_for_no_longer_than_a_time(
+def test_waiting_for_the_rest_of_a_head_has_a_timeout(
     impatient: ServedWorkspace, sent: bytes
 ) -> None:
     check_refused(exchange(impatient, sent), 408)
 
 
-def test_a_connection_that_says_nothing_is_closed(impatient: ServedWorkspace) -> None:
+def test_a_connection_that_sends_nothing_is_closed(impatient: ServedWorkspace) -> None:
     assert exchange(impatient) == b""
     assert exchange(impatient, b"\r\n\r\n") == b""
 
 
-def test_a_head_that_drips_in_has_no_more_time_than_one_that_does_not_come(
+def test_a_head_that_arrives_byte_by_byte_has_the_same_timeout(
     impatient: ServedWorkspace,
 ) -> None:
     with impatient.server.connect() as connection:
@@ -184,7 +184,7 @@ def test_a_head_that_drips_in_has_no_more_time_than_one_that_does_not_come(
         check_refused(read_all(connection), 408)
 
 
-def test_a_body_that_drips_in_has_a_time_too(impatient: ServedWorkspace) -> None:
+def test_a_body_that_arrives_byte_by_byte_has_a_timeout(impatient: ServedWorkspace) -> None:
     with impatient.server.connect() as connection:
         connection.sendall(post_head(impatient, "Content-Length: 1000") + b"\r\n{")
         drip(connection)
@@ -192,19 +192,19 @@ def test_a_body_that_drips_in_has_a_time_too(impatient: ServedWorkspace) -> None
 
 
 def drip(connection: socket.socket) -> None:
-    """A byte now and then, until there is an answer."""
+    """Send a byte now and then, until there is an answer."""
     deadline = time.monotonic() + LIMIT_S
     while not select.select([connection], [], [], 0.05)[0]:
         assert time.monotonic() < deadline
         connection.sendall(b"a")
 
 
-def test_half_a_body_is_waited_for_no_longer_than_a_time(impatient: ServedWorkspace) -> None:
+def test_waiting_for_the_rest_of_a_body_has_a_timeout(impatient: ServedWorkspace) -> None:
     answers = exchange(impatient, post_head(impatient, "Content-Length: 1000") + b"\r\n{")
     check_refused(answers, 408)
 
 
-def test_an_answered_connection_does_not_stay_for_a_stray_byte(impatient: ServedWorkspace) -> None:
+def test_a_stray_byte_does_not_keep_an_answered_connection_open(impatient: ServedWorkspace) -> None:
     with impatient.server.connect() as connection, connection.makefile("rb") as answers:
         connection.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
         assert read_reply(answers).status == 200
@@ -234,7 +234,7 @@ def test_an_answered_connection_does_not_stay_for_a_stray_byte(impatient: Served
     ],
     ids=lambda junk: repr(junk[:24]),
 )
-def test_what_is_not_http_is_refused(workspace: ServedWorkspace, junk: bytes) -> None:
+def test_data_that_is_not_http_is_refused(workspace: ServedWorkspace, junk: bytes) -> None:
     check_refused(exchange(workspace, junk), 400)
 
 
@@ -250,21 +250,21 @@ def test_what_is_not_http_is_refused(workspace: ServedWorkspace, junk: bytes) ->
     ],
     ids=repr,
 )
-def test_what_is_barely_http_gets_an_error_object(workspace: ServedWorkspace, sent: bytes) -> None:
+def test_unusual_http_gets_an_error_object(workspace: ServedWorkspace, sent: bytes) -> None:
     answers = exchange(workspace, sent)
     (status,) = statuses(answers)
     assert status in (400, 403, 404, 405)
     assert {"error", "code", "message"} <= set(json.loads(answers.partition(b"\r\n\r\n")[2]))
 
 
-def test_a_path_that_is_no_text_is_not_found(workspace: ServedWorkspace) -> None:
+def test_a_path_that_is_not_text_is_not_found(workspace: ServedWorkspace) -> None:
     head = b"GET /v1/messages/%FF%00%80 HTTP/1.1\r\nConnection: close\r\n" + HOST
     check_refused(exchange(workspace, head + b"\r\n"), 401, "NO_IDENTITY")
     asked = request_head(workspace, "GET", "/v1/messages/%FF%00%80", "Connection: close") + b"\r\n"
     assert statuses(exchange(workspace, asked))[0] in (400, 404)
 
 
-def test_a_target_may_be_a_whole_address(workspace: ServedWorkspace) -> None:
+def test_a_request_target_may_be_a_whole_url(workspace: ServedWorkspace) -> None:
     target = f"http://127.0.0.1:{workspace.server.port}/v1/whoami"
     answers = exchange(
         workspace, request_head(workspace, "GET", target, "Connection: close") + b"\r\n"
@@ -272,7 +272,7 @@ def test_a_target_may_be_a_whole_address(workspace: ServedWorkspace) -> None:
     assert statuses(answers) == [200]
 
 
-def test_an_upgrade_is_answered_as_if_it_had_not_been_asked_for(workspace: ServedWorkspace) -> None:
+def test_a_request_for_an_upgrade_is_answered_without_it(workspace: ServedWorkspace) -> None:
     for protocol in ("websocket", "h2c"):
         head = request_head(
             workspace, "GET", "/healthz", "Connection: upgrade", f"Upgrade: {protocol}"
@@ -310,7 +310,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_never_ends_is_cut_off(workspace: ServedWorkspace, what: str) -> None:
+def test_endless_data_is_cut_off(workspace: ServedWorkspace, what: str) -> None:
     start, more = ENDLESS[what]
     chunked = post_head(workspace, "Transfer-Encoding: chunked") + b"\r\n"
     start = start.replace(b"TRAILER ", chunked + b"0\r\n").replace(b"CHUNKED ", chunked)
@@ -320,7 +320,7 @@ def test_what_never_ends_is_cut_off(workspace: ServedWorkspace, what: str) -> No
 
 
 def pushed(workspace: ServedWorkspace, pieces: "list[bytes] | tuple[bytes, ...]") -> bytes:
-    """Sends as much as the server takes, and reads what it answers."""
+    """Send as much as the server accepts, and read its answer."""
     with workspace.server.connect() as connection:
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
@@ -338,8 +338,10 @@ def test_a_hundred_mib_are_refused_whether_they_are_announced_or_not(
     check_refused(pushed(workspace, [chunked, *[chunk] * 100, b"0\r\n\r\n"]), 413, "TOO_LARGE")
 
 
-def test_whoever_sent_too_much_reads_the_refusal_and_may_go_on(workspace: ServedWorkspace) -> None:
-    """A client that sends all of its body before it reads must find the answer there."""
+def test_a_client_that_sent_too_much_gets_the_refusal_and_can_continue(
+    workspace: ServedWorkspace,
+) -> None:
+    """A client that sends its whole body before it reads must still get the answer."""
     with workspace.server.connect() as connection, connection.makefile("rb") as answers:
         connection.sendall(post_head(workspace, f"Content-Length: {20 * MIB}") + b"\r\n")
         for _ in range(20):
@@ -354,14 +356,14 @@ def test_many_large_bodies_at_once_do_not_fill_the_memory(impatient: ServedWorks
     with contextlib.ExitStack() as stack:
         opened = []
         for _ in range(8):
-            # The server waits a short time for a head: send it as soon as there is a connection.
+            # The server's timeout for a head is short: send it as soon as there is a connection.
             opened.append(stack.enter_context(impatient.server.connect()))
             opened[-1].sendall(head + bytes(6 * MIB))
         for connection in opened:
             check_refused(read_all(connection), 408)
 
 
-def test_whoever_asks_first_is_told_before_it_sends(workspace: ServedWorkspace) -> None:
+def test_expect_continue_is_answered_before_the_body(workspace: ServedWorkspace) -> None:
     with workspace.server.connect() as connection, connection.makefile("rb") as answers:
         large = f"Content-Length: {100 * MIB}"
         connection.sendall(post_head(workspace, large, "Expect: 100-continue") + b"\r\n")
@@ -401,8 +403,8 @@ DISGUISES = {
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_no_request_is_hidden_in_another(workspace: ServedWorkspace, disguise: str) -> None:
-    """What follows a request of doubtful length is never taken for a request."""
+def test_no_request_can_be_hidden_in_another(workspace: ServedWorkspace, disguise: str) -> None:
+    """The server never treats data after a request of ambiguous length as a request."""
     before = open_messages(workspace)
     hidden = (
         post_head(workspace, f"Content-Length: {len(MAIL)}", "Connection: close") + b"\r\n" + MAIL
@@ -414,8 +416,8 @@ def test_no_request_is_hidden_in_another(workspace: ServedWorkspace, disguise: s
     assert open_messages(workspace) == before
 
 
-def test_what_stands_after_a_body_is_no_header(workspace: ServedWorkspace) -> None:
-    """Else whoever stands between, and looks at headers only, could be passed by."""
+def test_a_trailer_after_a_body_is_not_a_header(workspace: ServedWorkspace) -> None:
+    """Otherwise a request could bypass a proxy that checks only headers."""
     body = b'{"to": "@vera", "payload": {"text": "late"}}'
     head = b"POST /v1/messages HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
     chunks = b"%x\r\n%s\r\n0\r\n" % (len(body), body)
@@ -424,7 +426,7 @@ def test_what_stands_after_a_body_is_no_header(workspace: ServedWorkspace) -> No
     check_refused(exchange(workspace, asked), 401, "NO_IDENTITY")
 
 
-def test_requests_one_after_another_are_answered_in_order(workspace: ServedWorkspace) -> None:
+def test_pipelined_requests_are_answered_in_order(workspace: ServedWorkspace) -> None:
     paths = ["/healthz", "/v1/whoami", "/nothing", "/v1/agents"] * 50
     with workspace.server.connect() as connection, connection.makefile("rb") as answers:
         connection.sendall(
@@ -434,7 +436,7 @@ def test_requests_one_after_another_are_answered_in_order(workspace: ServedWorks
     assert found == [200, 200, 404, 200] * 50
 
 
-def test_junk_after_a_request_does_not_pass_for_its_answer(workspace: ServedWorkspace) -> None:
+def test_junk_after_a_request_does_not_replace_its_answer(workspace: ServedWorkspace) -> None:
     asked = request_head(workspace, "GET", "/v1/whoami") + b"\r\n"
     assert statuses(exchange(workspace, asked + b"\0junk\r\n\r\n")) == [200]
     waiting = request_head(workspace, "GET", "/v1/inbox?wait=1&after=1000000") + b"\r\n"
@@ -444,33 +446,33 @@ def test_junk_after_a_request_does_not_pass_for_its_answer(workspace: ServedWork
 # --- clients that never read
 
 
-def test_whoever_never_reads_its_answers_is_dropped(impatient: ServedWorkspace) -> None:
+def test_a_client_that_never_reads_its_answers_is_dropped(impatient: ServedWorkspace) -> None:
     asked = (request_head(impatient, "GET", "/openapi.json") + b"\r\n") * 40
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(deaf(impatient)) for _ in range(50)]
+        opened = [stack.enter_context(never_reading(impatient)) for _ in range(50)]
         for connection in opened:
             connection.sendall(asked)
         until(lambda: all(map(was_dropped, opened)))
 
 
 @pytest.mark.long
-def test_a_listener_that_never_reads_is_dropped_and_holds_nobody_up(
+def test_an_event_listener_that_never_reads_is_dropped(
     impatient: ServedWorkspace,
 ) -> None:
     paths = [f"{number}/{'long' * 200}" for number in range(100)]
-    for number in range(60):  # more than the systems at both ends keep for somebody who may read
+    for number in range(60):  # more than the buffers of both systems hold
         body = {"paths": paths, "repo": f"repository-{number}"}
         assert impatient.ask("otto", "POST", "/v1/claims", body).status == 200
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(deaf(impatient)) for _ in range(8)]
+        opened = [stack.enter_context(never_reading(impatient)) for _ in range(8)]
         for connection in opened:
             connection.sendall(request_head(impatient, "GET", "/v1/events?after=0") + b"\r\n")
         until(lambda: all(map(was_dropped, opened)))
     impatient.server.until_streams(0)
 
 
-def deaf(workspace: ServedWorkspace) -> socket.socket:
-    """A connection that has room for little, and will not read it."""
+def never_reading(workspace: ServedWorkspace) -> socket.socket:
+    """Open a connection with a small buffer that is not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(LIMIT_S)
@@ -479,17 +481,17 @@ def deaf(workspace: ServedWorkspace) -> socket.socket:
 
 
 def was_dropped(connection: socket.socket) -> bool:
-    """Whether the other side has reset it, as can be seen without reading."""
+    """Return whether the server has reset the connection, without reading from it."""
     poll = select.poll()
     poll.register(connection, 0)
     return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
 
 
-def test_a_slow_reader_gets_all_of_it(impatient: ServedWorkspace) -> None:
-    """Slow is not deaf: whoever takes something now and then is not dropped."""
+def test_a_slow_reader_gets_the_whole_answer(impatient: ServedWorkspace) -> None:
+    """The server does not drop a client that reads something now and then."""
     text = "x" * (4 * MIB)
     target = f"/v1/messages/%23{impatient.send('otto', '@vera', text)}"
-    with deaf(impatient) as connection:
+    with never_reading(impatient) as connection:
         connection.sendall(request_head(impatient, "GET", target, "Connection: close") + b"\r\n")
         found = b""
         started = time.monotonic()
@@ -500,7 +502,7 @@ def test_a_slow_reader_gets_all_of_it(impatient: ServedWorkspace) -> None:
     assert found.count(b"x" * MIB) == 4
 
 
-def test_a_stream_ends_with_its_connection_whatever_was_asked_after_it(
+def test_a_stream_ends_with_its_connection_despite_later_requests(
     workspace: ServedWorkspace,
 ) -> None:
     with workspace.server.connect() as connection:
@@ -508,16 +510,16 @@ def test_a_stream_ends_with_its_connection_whatever_was_asked_after_it(
         workspace.server.until_streams(1)
         connection.sendall((request_head(workspace, "GET", "/healthz") + b"\r\n") * 3)
         select.select([connection], [], [], 0.2)
-    workspace.send("otto", "@otto", "anybody?")
+    workspace.send("otto", "@otto", "hello")
     workspace.server.until_streams(0)
 
 
-# --- crowds
+# --- many connections
 
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedWorkspace]:
-    """A server that may have few connections, and gives everybody time."""
+    """A server with few connections and the usual time limits."""
     files = connections.RESERVED_FILES + connections.FEWEST
     place = place_for_server(tmp_path_factory.mktemp("crowded"))
     with RunningServer(place, files=files) as served:
@@ -525,7 +527,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedWorkspac
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
-def test_where_there_is_no_room_the_longest_idle_makes_some(
+def test_the_longest_idle_connection_is_closed_for_a_new_one(
     crowded: ServedWorkspace, sent: bytes
 ) -> None:
     with contextlib.ExitStack() as stack:
@@ -538,7 +540,7 @@ def test_where_there_is_no_room_the_longest_idle_makes_some(
 
 @pytest.fixture
 def many_files() -> Iterator[int]:
-    """Lets this process open as many files as it may; gives how many that is."""
+    """Raise this process's limit of open files as far as allowed. Yields the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
@@ -548,20 +550,20 @@ def many_files() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("most", [1500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_thousands_of_idle_connections_hold_nobody_up(
+def test_thousands_of_idle_connections_do_not_block_other_clients(
     most: int, many_files: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As many as the machine allows this process to have, where that is less: both ends of each
+    """Fewer connections if the machine limits this process's open files: both ends of each
     connection are files."""
     count = min(most, many_files - 500)
-    assert count >= 1000, f"ulimit -n is {many_files}: too few for this test to mean anything"
+    assert count >= 1000, f"ulimit -n is {many_files}: too few for this test"
     patient = {"interlock.server.connections.HEAD_WITHIN_S": LIMIT_S}
     place = place_for_server(tmp_path_factory.mktemp("idle"))
     with RunningServer(place, constants=patient) as served, contextlib.ExitStack() as stack:
         workspace = with_otto_and_vera(served)
-        with others_go_on(workspace):
+        with others_are_served(workspace):
             for _ in range(count):
                 stack.enter_context(socket.create_connection(("127.0.0.1", served.port), LIMIT_S))
-            # Whoever comes next is served after all of them were let in.
+            # The server accepts all of these connections before it answers the next request.
             for _ in range(20):
                 assert served.send(workspace.token("otto"), "@vera", "crowded").status == 200

@@ -1,5 +1,5 @@
-"""Live events: whoever comes back goes on where it was, without a gap or a repeat, and is told of
-nothing but what concerns it."""
+"""Live events: a client that reconnects continues where it stopped, without gaps or repeats, and
+gets only the events that it may see."""
 
 import asyncio
 import contextlib
@@ -38,14 +38,14 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedWorksp
 
 
 def mark(workspace: ServedWorkspace) -> None:
-    """Write a fact that every listener hears."""
+    """Write a fact that every listener gets."""
     body = {"name": f"mark-{time.monotonic_ns()}", "members": ["@otto"]}
     marked = workspace.ask("owner", "POST", "/v1/groups", body)
     assert marked.status == 200, marked
 
 
 def events_until_mark(workspace: ServedWorkspace, sender: str, after: int) -> list[Event]:
-    """The events that a sender hears after a position, up to the first mark."""
+    """Return the events that a sender gets after a position, up to the first mark."""
     with workspace.listen(sender, after=after) as stream:
         return stream.until("group_set")
 
@@ -53,7 +53,7 @@ def events_until_mark(workspace: ServedWorkspace, sender: str, after: int) -> li
 # --- resuming
 
 
-def test_a_stream_is_one_that_browsers_understand(workspace: ServedWorkspace) -> None:
+def test_a_stream_has_the_format_of_server_sent_events(workspace: ServedWorkspace) -> None:
     with workspace.listen("otto", after=0) as stream:
         assert stream.response.status == 200
         assert stream.response.headers["content-type"].startswith("text/event-stream")
@@ -64,7 +64,7 @@ def test_a_stream_is_one_that_browsers_understand(workspace: ServedWorkspace) ->
     assert first.data["seq"] == 1
 
 
-def test_without_a_position_it_begins_now(workspace: ServedWorkspace) -> None:
+def test_a_stream_without_a_position_starts_now(workspace: ServedWorkspace) -> None:
     workspace.send("otto", "@vera")
     with workspace.listen("vera") as stream:
         seq = workspace.send("otto", "@vera")
@@ -74,7 +74,7 @@ def test_without_a_position_it_begins_now(workspace: ServedWorkspace) -> None:
     assert "payload" not in event.data["message"]
 
 
-def test_whoever_comes_back_goes_on_where_it_was(workspace: ServedWorkspace) -> None:
+def test_a_client_that_reconnects_continues_where_it_stopped(workspace: ServedWorkspace) -> None:
     after = workspace.head()
     sent = [workspace.send("otto", "@vera") for _ in range(30)]
     heard: list[int | None] = []
@@ -88,8 +88,8 @@ def test_whoever_comes_back_goes_on_where_it_was(workspace: ServedWorkspace) -> 
     assert heard == sent
 
 
-def test_the_last_id_goes_before_the_position_in_the_address(workspace: ServedWorkspace) -> None:
-    """A browser that comes back asks for the same address again, and says what it has seen."""
+def test_the_last_event_id_overrides_the_position_in_the_url(workspace: ServedWorkspace) -> None:
+    """A browser that reconnects requests the same URL again, with the id of its last event."""
     workspace.send("otto", "@vera")
     last = workspace.send("otto", "@vera")
     with workspace.listen("vera", after=0, last_id=last) as stream:
@@ -99,8 +99,8 @@ def test_the_last_id_goes_before_the_position_in_the_address(workspace: ServedWo
     assert event.id == seq
 
 
-def test_whoever_was_away_for_long_is_told_of_everything(workspace: ServedWorkspace) -> None:
-    """More than is kept in memory, and while more comes."""
+def test_a_client_that_was_offline_for_long_gets_every_event(workspace: ServedWorkspace) -> None:
+    """There are more events than the server keeps in memory, and new ones arrive."""
     after = workspace.head()
     with senders(workspace.server, "@vera", 2) as sending:
         until_each_has(sending, 150)
@@ -109,7 +109,7 @@ def test_whoever_was_away_for_long_is_told_of_everything(workspace: ServedWorksp
     assert [event.id for event in ids if event] == list(range(after + 1, after + 301))
 
 
-def test_a_position_that_was_just_answered_is_no_reset(workspace: ServedWorkspace) -> None:
+def test_a_position_that_was_just_answered_causes_no_reset(workspace: ServedWorkspace) -> None:
     for _ in range(40):
         seq = workspace.send("otto", "@vera")
         with workspace.listen("vera", last_id=seq) as stream:
@@ -119,7 +119,7 @@ def test_a_position_that_was_just_answered_is_no_reset(workspace: ServedWorkspac
         assert (event.kind, event.id) == ("message_sent", more)
 
 
-def test_a_position_beyond_the_log_is_a_reset(workspace: ServedWorkspace) -> None:
+def test_a_position_beyond_the_log_causes_a_reset(workspace: ServedWorkspace) -> None:
     head = workspace.head()
     with workspace.listen("otto", last_id=head + 1000) as stream:
         reset = stream.next()
@@ -131,7 +131,9 @@ def test_a_position_beyond_the_log_is_a_reset(workspace: ServedWorkspace) -> Non
 
 
 @pytest.mark.parametrize("position", ["x", "-1", "1.5", "1e3", "9" * 30, "٣"])
-def test_a_position_is_a_whole_number(workspace: ServedWorkspace, position: str) -> None:
+def test_a_position_that_is_not_a_whole_number_is_refused(
+    workspace: ServedWorkspace, position: str
+) -> None:
     from urllib.parse import quote
 
     target = f"/v1/events?after={quote(position)}"
@@ -139,7 +141,7 @@ def test_a_position_is_a_whole_number(workspace: ServedWorkspace, position: str)
     assert (reply.status, reply.code) == (400, "USAGE")
 
 
-def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(
+def test_a_restore_ends_the_streams_and_resets_clients_that_reconnect(
     tmp_path: Path, servers: Servers
 ) -> None:
     with ForkedServer(Place(tmp_path), servers) as served:
@@ -163,40 +165,42 @@ def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(
             assert (reset.kind, reset.data) == ("reset", {"reached": workspace.head()})
 
 
-def test_asking_for_the_head_of_a_stream_ends(workspace: ServedWorkspace) -> None:
+def test_a_head_request_for_a_stream_ends(workspace: ServedWorkspace) -> None:
     reply = workspace.ask("otto", "HEAD", "/v1/events")
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/event-stream")
 
 
-def test_a_quiet_stream_shows_that_it_lives(workspace: ServedWorkspace) -> None:
+def test_a_quiet_stream_sends_heartbeats(workspace: ServedWorkspace) -> None:
     with workspace.listen("otto", last_id=workspace.head()) as stream:
         until(lambda: stream.response.readline().startswith(b":"))
 
 
-# --- what concerns whom
+# --- the audience of events
 
 
 def kinds(events: list[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_mail_of_others_is_never_told(workspace: ServedWorkspace) -> None:
+def test_events_about_mail_reach_only_its_sender_recipients_and_owner(
+    workspace: ServedWorkspace,
+) -> None:
     after = workspace.head()
     seq = workspace.send("otto", "@vera")
     read = workspace.ask("vera", "GET", f"/v1/messages/%23{seq}")
     assert read.status == 200
     mark(workspace)
     for name in ("otto", "vera", "owner"):
-        told = events_until_mark(workspace, name, after)
-        assert kinds(told) == ["message_sent", "mail_moved", "group_set"]
+        events = events_until_mark(workspace, name, after)
+        assert kinds(events) == ["message_sent", "mail_moved", "group_set"]
     for name in ("eve", "ada"):
         assert kinds(events_until_mark(workspace, name, after)) == ["group_set"]
     listed = workspace.ask("eve", "GET", f"/v1/audit/events?after={after}").json
     assert [event["kind"] for event in listed["events"]] == ["group_set"]
 
 
-def test_a_broadcast_is_told_to_everybody(workspace: ServedWorkspace) -> None:
+def test_a_broadcast_is_an_event_for_everyone(workspace: ServedWorkspace) -> None:
     after = workspace.head()
     workspace.send("otto", "AGENT:*")
     mark(workspace)
@@ -204,7 +208,7 @@ def test_a_broadcast_is_told_to_everybody(workspace: ServedWorkspace) -> None:
         assert kinds(events_until_mark(workspace, name, after)) == ["message_sent", "group_set"]
 
 
-def test_an_agents_mail_is_told_to_its_surfaces_and_a_surfaces_mail_to_it_alone(
+def test_mail_to_an_agent_reaches_all_its_surfaces_and_mail_to_a_surface_only_one(
     workspace: ServedWorkspace,
 ) -> None:
     for surface in ("cli", "desktop"):
@@ -224,7 +228,7 @@ def test_an_agents_mail_is_told_to_its_surfaces_and_a_surfaces_mail_to_it_alone(
     ]
 
 
-def test_claims_are_told_to_everybody(workspace: ServedWorkspace) -> None:
+def test_claims_are_events_for_everyone(workspace: ServedWorkspace) -> None:
     after = workspace.head()
     body = {"item": f"B-{after}"}
     assert workspace.ask("otto", "POST", "/v1/claims", body).status == 200
@@ -233,7 +237,7 @@ def test_claims_are_told_to_everybody(workspace: ServedWorkspace) -> None:
         assert kinds(events_until_mark(workspace, name, after)) == ["claim_granted", "group_set"]
 
 
-def test_refusals_and_tokens_are_told_to_admins_alone(workspace: ServedWorkspace) -> None:
+def test_refusals_and_tokens_are_events_only_for_admins(workspace: ServedWorkspace) -> None:
     after = workspace.head()
     body = {"to": "@vera", "payload": {"text": "x"}, "from": f"@stranger-{after}"}
     refused = workspace.ask("eve", "POST", "/v1/messages", body)
@@ -243,16 +247,16 @@ def test_refusals_and_tokens_are_told_to_admins_alone(workspace: ServedWorkspace
     for name in ("otto", "eve"):
         assert kinds(events_until_mark(workspace, name, after)) == ["group_set"]
     for name in ("ada", "owner"):
-        told = events_until_mark(workspace, name, after)
-        assert kinds(told) == ["request_refused", "token_minted", "group_set"]
-        assert "hash" not in json.dumps([event.data for event in told])
+        events = events_until_mark(workspace, name, after)
+        assert kinds(events) == ["request_refused", "token_minted", "group_set"]
+        assert "hash" not in json.dumps([event.data for event in events])
 
 
-# --- who may go on listening
+# --- tokens that end while a stream is open
 
 
 def minted(workspace: ServedWorkspace, **more: Any) -> tuple[str, str]:
-    """A further token of otto's, and its id."""
+    """Mint another token of otto. Return the token and its id."""
     body = {"sender": "otto", **more}
     answer = workspace.ask("ada", "POST", "/v1/tokens", body).json
     return answer["token"], answer["id"]
@@ -262,9 +266,9 @@ def test_a_revoked_token_ends_the_stream(workspace: ServedWorkspace) -> None:
     token, id = minted(workspace)
     with listen(workspace.server, token) as stream:
         seq = workspace.send("vera", "@otto")
-        told = stream.next()
-        assert told is not None
-        assert told.id == seq
+        event = stream.next()
+        assert event is not None
+        assert event.id == seq
         workspace.ask("ada", "POST", "/v1/tokens/revoke", {"id": id})
         workspace.send("vera", "@otto")
         refused = stream.next()
@@ -274,31 +278,31 @@ def test_a_revoked_token_ends_the_stream(workspace: ServedWorkspace) -> None:
 
 
 def stream_that_expires(workspace: ServedWorkspace) -> Stream:
-    """A stream whose token expires soon. On a busy machine, short tokens expire before it opens."""
+    """Open a stream whose token expires soon. On a busy machine, a token may expire before that."""
     for ttl_s in (1, 4, 16):
         token, _ = minted(workspace, ttl_s=ttl_s)
         stream = listen(workspace.server, token)
         if stream.response.status == 200:
             return stream
         stream.close()
-    raise AssertionError("each token had expired before the stream was open")
+    raise AssertionError("each token expired before the stream was open")
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_an_expired_token_ends_the_stream_however_much_there_is_to_tell(
+def test_an_expired_token_ends_a_quiet_or_busy_stream(
     workspace: ServedWorkspace, busy: bool
 ) -> None:
-    with stream_that_expires(workspace) as stream, contextlib.ExitStack() as talk:
+    with stream_that_expires(workspace) as stream, contextlib.ExitStack() as stack:
         if busy:
-            talk.enter_context(no_pause(workspace))
+            stack.enter_context(claims_without_pause(workspace))
         refused = stream.until("refused")[-1]
         assert refused.data["code"] == "TOKEN_EXPIRED"
         assert stream.next() is None
 
 
 @contextlib.contextmanager
-def no_pause(workspace: ServedWorkspace) -> Iterator[None]:
-    """Somebody claims one thing after another, and everybody is told."""
+def claims_without_pause(workspace: ServedWorkspace) -> Iterator[None]:
+    """Eve acquires claims without pause, and every listener gets an event for each."""
     enough = threading.Event()
 
     def claim() -> None:
@@ -317,7 +321,7 @@ def no_pause(workspace: ServedWorkspace) -> Iterator[None]:
         claiming.join(LIMIT_S)
 
 
-def test_whoever_listens_can_be_reached(workspace: ServedWorkspace) -> None:
+def test_a_sender_with_an_open_stream_can_be_woken(workspace: ServedWorkspace) -> None:
     def reach() -> str:
         reply = workspace.ask("ada", "GET", "/v1/agents?name=eve")
         return str(reply.json["agents"][0]["reach"])
@@ -336,8 +340,8 @@ MIN_EVENTS = 500
 
 @pytest.mark.long
 def test_every_listener_gets_every_event_once_and_in_order_over_a_crash(tmp_path: Path) -> None:
-    """Half of the listeners are the owner's and are told of everything, half are vera's, to whom
-    half of the mail goes."""
+    """Half of the listeners belong to the owner, who gets every event. The other half belong to
+    vera, who receives half of the mail."""
     with RunningServer(Place(tmp_path)) as served:
         vera = served.place.join("vera")
         tokens = [served.place.join(f"sender-{number}") for number in range(8)]
@@ -356,8 +360,8 @@ def test_every_listener_gets_every_event_once_and_in_order_over_a_crash(tmp_path
 
 
 async def long_run(served: RunningServer, listeners: list[Listener], tokens: list[str]) -> int:
-    """Everybody listens, eight send, the server is killed in the middle; gives the log's length
-    when all was sent, and returns when all was heard."""
+    """Let all listeners run and eight agents send, and kill the server halfway. Return the log's
+    length after the last send, once every listener has all its events."""
     listening = [asyncio.create_task(listener.run()) for listener in listeners]
     await poll(lambda: served.metric("interlock_event_streams") == len(listeners))
     stop = asyncio.Event()
@@ -382,21 +386,21 @@ async def long_run(served: RunningServer, listeners: list[Listener], tokens: lis
     for task in listening:
         task.cancel()
     await asyncio.gather(*listening, return_exceptions=True)
-    await asyncio.sleep(0)  # in which the connections close
+    await asyncio.sleep(0)  # lets the connections close
     return head
 
 
-async def poll(what: Any) -> None:
+async def poll(condition: Any) -> None:
     deadline = time.monotonic() + 2 * LIMIT_S
-    while not await asyncio.to_thread(what):
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         await asyncio.sleep(0.05)
 
 
 async def send_until(
     stop: asyncio.Event, port: int, token: str, to: str, sent: Counter[str]
 ) -> None:
-    """Send one message after another, each until it is accepted; count them by recipient."""
+    """Send one message after another, each until it is accepted. Count them by recipient."""
     number = 0
     while not stop.is_set():
         number += 1
@@ -428,7 +432,7 @@ async def accepted(port: int, token: str, to: str, key: str) -> bool:
 
 
 def events_of(served: RunningServer, token: str, after: int, head: int) -> list[int]:
-    """The positions of the events that concern somebody, as the log has them."""
+    """Return the positions of the token's events, as the log has them."""
     found: list[int] = []
     while after < head:
         target = f"/v1/audit/events?after={after}&limit=1000"

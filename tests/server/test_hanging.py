@@ -1,5 +1,5 @@
-"""A server that runs and answers nobody: whoever only looks does without it, what may have been
-done is not done again, and the doctor names it."""
+"""A server that runs but does not answer: reads use the file instead, writes that the server may
+have executed are not repeated, and the doctor names the server."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def hanging(
         yield served
 
 
-def test_a_look_is_taken_at_the_file_and_says_so(
+def test_a_read_uses_the_file_and_reports_the_server(
     hanging: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", 1e6)
@@ -48,7 +48,7 @@ def test_a_look_is_taken_at_the_file_and_says_so(
     assert hanging.place.ok("whoami")["sender"] == "otto"
 
 
-def test_the_doctor_names_it(hanging: RunningServer) -> None:
+def test_the_doctor_names_a_server_that_does_not_answer(hanging: RunningServer) -> None:
     done = hanging.place.run("doctor", "--json")
     assert done.status == 1
     (found,) = done.json["findings"]
@@ -58,22 +58,22 @@ def test_the_doctor_names_it(hanging: RunningServer) -> None:
     hanging.signal(signal.SIGCONT)
 
 
-def test_up_does_not_take_it_for_one_that_serves(hanging: RunningServer) -> None:
+def test_up_refuses_while_a_server_does_not_answer(hanging: RunningServer) -> None:
     refused = hanging.place.no("ENGINE_UNAVAILABLE", "up", "--detach")
     assert f"kill -9 {hanging.pid}" in refused["message"]
 
 
-def test_an_act_that_it_may_do_yet_is_not_done_beside_it(hanging: RunningServer) -> None:
+def test_a_write_that_the_server_may_still_execute_is_not_repeated(hanging: RunningServer) -> None:
     refused = hanging.place.no("ENGINE_UNAVAILABLE", "send", "@otto", "once")
     assert refused["outcome"] == "unknown"
     assert "does not answer" in refused["message"]
     assert hanging.place.query("SELECT count(*) FROM mail_messages")[0][0] == 0
 
 
-def test_a_look_that_takes_long_is_waited_for_while_the_server_answers_others(
+def test_a_slow_read_is_not_given_up_while_the_server_answers_other_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody in the place of a server answers the first only when the second has asked."""
+    """A fake server answers the first request only after the second one has arrived."""
     directory, path = str(tmp_path), str(tmp_path / "server.sock")
     records.publish(directory, About(os.getpid(), "", path, "", __version__))
     monkeypatch.setattr(link, "QUIET_S", 2.0)

@@ -1,5 +1,6 @@
-"""The server's life: how it starts, what it says, how it ends, and what is left of it when it is
-killed. Whatever was answered is in the log, once, however it ended."""
+"""The server's life cycle: how it starts, its announcement, how it ends, and the state that a
+killed server leaves. Every answered request is in the log exactly once, however the server
+ended."""
 
 import fcntl
 import json
@@ -29,7 +30,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def up(place: Place) -> Iterator[RunningServer]:
-    """For the tests that are about the process itself."""
+    """A server for the tests of the process itself."""
     with RunningServer(place) as served:
         yield served
 
@@ -42,7 +43,7 @@ def served(place: Place, servers: Servers) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server for the tests that leave it as it is."""
+    """A server for the tests that do not change it."""
     with RunningServer(Place(tmp_path_factory.mktemp("settled"))) as served:
         served.place.join("otto")
         yield served
@@ -51,7 +52,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
 # --- starting
 
 
-def test_it_says_when_it_is_ready_and_where(settled: RunningServer) -> None:
+def test_the_announcement_contains_the_servers_addresses(settled: RunningServer) -> None:
     served = settled
     assert served.told["url"] == served.url
     assert served.told["directory"] == str(served.place.workspace)
@@ -62,21 +63,21 @@ def test_it_says_when_it_is_ready_and_where(settled: RunningServer) -> None:
     assert served.ask("GET", "/readyz").json["ready"] is True
 
 
-def test_a_first_start_makes_the_workspace_and_an_owner(settled: RunningServer) -> None:
+def test_the_first_start_creates_the_workspace_and_an_owner(settled: RunningServer) -> None:
     status = settled.ask("GET", "/v1/status", token=settled.owner)
     assert status.status == 200
     joined = settled.ask("POST", "/v1/agents", {"name": "vera"}, token=settled.owner)
     assert joined.json["sender"] == "vera"
 
 
-def test_what_it_keeps_is_for_its_user_alone(settled: RunningServer) -> None:
+def test_only_the_user_can_read_the_servers_files(settled: RunningServer) -> None:
     workspace = settled.place.workspace
     for name in ("owner.json", "server.sock", "server.lock"):
         assert stat.S_IMODE((workspace / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(workspace.stat().st_mode) == 0o700
 
 
-def test_text_tells_a_person_what_to_type_next(place: Place) -> None:
+def test_the_announcement_suggests_the_next_commands(place: Place) -> None:
     done = place.process("up", "--detach", "--port", str(free_port()))
     try:
         assert done.status == 0, done
@@ -87,7 +88,7 @@ def test_text_tells_a_person_what_to_type_next(place: Place) -> None:
         assert place.ok("down")["stopped"] is True
 
 
-def test_a_second_up_says_that_one_runs(settled: RunningServer) -> None:
+def test_a_second_up_reports_the_running_server(settled: RunningServer) -> None:
     again = settled.place.process("up", "--port", str(settled.port), "--json")
     assert again.status == 0
     assert again.json == {
@@ -112,7 +113,7 @@ def test_a_second_up_says_that_one_runs(settled: RunningServer) -> None:
         ("--engine", "redis://:secret@127.0.0.1:1/0"),
     ],
 )
-def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
+def test_up_refuses_options_that_the_running_server_does_not_have(
     settled: RunningServer, words: tuple[str, ...]
 ) -> None:
     refused = settled.place.no("USAGE", "up", "--detach", *words)
@@ -125,7 +126,7 @@ def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "shown"),
     [
         ("https://Interlock.Example/", "https://interlock.example"),
         ("HTTPS://interlock.example:443", "https://interlock.example"),
@@ -133,15 +134,15 @@ def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
         ("http://[::1]:80/", "http://[::1]"),
     ],
 )
-def test_the_address_of_a_proxy_is_written_in_one_way(place: Place, given: str, said: str) -> None:
+def test_the_public_url_is_shown_in_canonical_form(place: Place, given: str, shown: str) -> None:
     with RunningServer(place, words=("--public-url", given)) as served:
-        assert served.told["url"] == said
-        assert served.told["mcp"] == f"{said}/mcp"
-        assert place.ok("invite", "vera")["link"].startswith(f"{said}/invite/")
+        assert served.told["url"] == shown
+        assert served.told["mcp"] == f"{shown}/mcp"
+        assert place.ok("invite", "vera")["link"].startswith(f"{shown}/invite/")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (("--public-url", "https://interlock.example:65536"), "65535"),
         (("--public-url", "https://interlock.example:0"), "65535"),
@@ -155,40 +156,40 @@ def test_the_address_of_a_proxy_is_written_in_one_way(place: Place, given: str, 
         (("--public-url", "https://x.example", "--proxy", "0.0.0.0/0"), "all addresses"),
     ],
 )
-def test_what_is_no_address_of_a_proxy_is_refused(
-    place: Place, words: tuple[str, ...], told: str
+def test_an_invalid_public_url_or_proxy_is_refused(
+    place: Place, words: tuple[str, ...], reason: str
 ) -> None:
-    assert told in place.no("USAGE", "up", *words)["message"]
+    assert reason in place.no("USAGE", "up", *words)["message"]
 
 
-def test_of_many_that_start_at_once_one_serves(place: Place) -> None:
+def test_only_one_of_several_servers_that_start_at_once_serves(place: Place) -> None:
     place.ok("init")
     starting = [place.start("up", "--detach", "--port", "0", "--json") for _ in range(3)]
-    said = [json.loads(child.communicate()[0]) for child in starting]
+    answers = [json.loads(child.communicate()[0]) for child in starting]
     try:
-        assert [answer.get("started") for answer in said].count(True) == 1
-        for answer in said:
+        assert [answer.get("started") for answer in answers].count(True) == 1
+        for answer in answers:
             assert answer.get("up") or "runs for this workspace" in answer["message"], answer
     finally:
         place.ok("down")
 
 
-def test_looking_whether_a_server_runs_does_not_keep_one_from_starting(
+def test_a_check_for_a_running_server_does_not_prevent_a_start(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever looks holds the lock for a moment, and a server that starts just then waits."""
-    monkeypatch.setattr(records, "LOOKERS_LEAVE_WITHIN_S", LIMIT_S)
+    """A check holds the lock for a moment, and a server that starts then waits for it."""
+    monkeypatch.setattr(records, "CHECKS_END_WITHIN_S", LIMIT_S)
     place.ok("init")
-    looking = os.open(place.workspace / "server.lock", os.O_RDWR | os.O_CREAT)
-    fcntl.flock(looking, fcntl.LOCK_SH)
-    threading.Timer(0.1, os.close, (looking,)).start()
+    check = os.open(place.workspace / "server.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(check, fcntl.LOCK_SH)
+    threading.Timer(0.1, os.close, (check,)).start()
     starting = records.lock(str(place.workspace))
     assert starting is not None
     os.close(starting)
 
 
 def refused_start(place: Place, *words: str) -> Done:
-    """A start that must fail, in the foreground and detached, and leave no server behind."""
+    """Start a server in the foreground and detached. Both must fail and leave no server."""
     done = place.process("up", *words, "--json")
     detached = place.process("up", *words, "--detach", "--json")
     assert (detached.status, detached.json) == (done.status, done.json)
@@ -198,7 +199,7 @@ def refused_start(place: Place, *words: str) -> Done:
     return done
 
 
-def test_a_taken_port_is_said(place: Place) -> None:
+def test_the_refusal_of_a_used_port_names_the_address(place: Place) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as other:
         port = other.getsockname()[1]
         done = refused_start(place, "--port", str(port))
@@ -210,14 +211,14 @@ def test_a_taken_port_is_said(place: Place) -> None:
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "a" * 300, "-1"])
-def test_a_bad_host_is_said(place: Place, host: str) -> None:
+def test_the_refusal_of_an_invalid_host_names_the_flag(place: Place, host: str) -> None:
     done = place.process("up", f"--host={host}", "--port", "0", "--json")
     assert done.status == 4
     assert done.json["code"] == "ENGINE_UNAVAILABLE"
     assert "--host" in done.json["message"]
 
 
-def test_a_foreign_directory_is_left_alone(place: Place) -> None:
+def test_a_foreign_directory_is_left_unchanged(place: Place) -> None:
     place.workspace.mkdir()
     (place.workspace / "thesis.txt").write_text("mine")
     done = refused_start(place, "--port", "0")
@@ -226,17 +227,17 @@ def test_a_foreign_directory_is_left_alone(place: Place) -> None:
     assert os.listdir(place.workspace) == ["thesis.txt"]
 
 
-def test_beyond_loopback_it_says_what_that_means_and_shows_nothing_without_a_token(
+def test_a_server_on_all_interfaces_warns_and_requires_a_token(
     place: Place,
 ) -> None:
     served = RunningServer(place, host="0.0.0.0")
     up = place.process("up", "--detach", "--host", "0.0.0.0", "--port", str(served.port))
     try:
-        assert "can be reached from other machines" in up.text
-        assert "nothing is encrypted" in up.text
+        assert "Other machines can reach this server" in up.text
+        assert "not encrypted" in up.text
         token = place.join("otto")
         assert served.ask("GET", "/metrics").status == 401
-        assert served.ask("GET", "/metrics", token="ilk_nobody").status == 401
+        assert served.ask("GET", "/metrics", token="ilk_unknown").status == 401
         assert served.ask("GET", "/metrics", token=token).status == 200
         assert served.ask("GET", "/v1/agents").status == 401
         assert served.ask("GET", "/healthz").status == 200
@@ -244,7 +245,7 @@ def test_beyond_loopback_it_says_what_that_means_and_shows_nothing_without_a_tok
         place.ok("down")
 
 
-def test_on_loopback_metrics_are_open(settled: RunningServer) -> None:
+def test_metrics_on_loopback_need_no_token(settled: RunningServer) -> None:
     assert settled.ask("GET", "/metrics").status == 200
 
 
@@ -268,14 +269,16 @@ def test_a_workspace_whose_path_is_too_long_for_a_socket_is_served(
         about = json.loads((place.workspace / "server.json").read_text())
         before = responses(served)
         assert place.process("join", "otto", "--json").status == 0
-        # Asking how many there were is one more.
+        # The request for the metrics itself counts as one.
         assert responses(served) > before + 1, "the command did not go through the server"
         apart = Path(about["socket"]).parent
         assert stat.S_IMODE(apart.stat().st_mode) == 0o700
     assert os.listdir(apart) == []
 
 
-def test_where_no_path_is_short_enough_the_start_says_so(place: Place, tmp_path: Path) -> None:
+def test_a_start_without_a_short_enough_socket_path_names_tmpdir(
+    place: Place, tmp_path: Path
+) -> None:
     long = tmp_path / ("long" * 30)
     long.mkdir()
     place = place.but(TMPDIR=str(long))
@@ -287,7 +290,7 @@ def test_where_no_path_is_short_enough_the_start_says_so(place: Place, tmp_path:
 
 
 def responses(served: RunningServer) -> int:
-    """How many answers it has given."""
+    """Return the number of answers that the server has sent."""
     text = served.ask("GET", "/metrics").body.decode()
     counts = [line for line in text.splitlines() if line.startswith("interlock_http_responses")]
     return sum(int(line.split()[1]) for line in counts)
@@ -296,7 +299,7 @@ def responses(served: RunningServer) -> int:
 # --- ending
 
 
-def test_down_ends_it_and_leaves_nothing_that_says_it_runs(up: RunningServer) -> None:
+def test_down_ends_the_server_and_removes_its_address_and_sockets(up: RunningServer) -> None:
     pid = up.pid
     assert up.place.ok("down") == {"stopped": True, "pid": pid}
     assert up.wait() == 0
@@ -304,18 +307,18 @@ def test_down_ends_it_and_leaves_nothing_that_says_it_runs(up: RunningServer) ->
     assert names.isdisjoint({"server.json", "server.sock", "mcp.sock"})
 
 
-def test_down_without_a_server_says_so(place: Place) -> None:
+def test_down_without_a_server_reports_that_nothing_was_stopped(place: Place) -> None:
     assert place.ok("down") == {"stopped": False}
     assert not place.workspace.exists()
 
 
-def test_an_interrupt_ends_it_cleanly(up: RunningServer) -> None:
+def test_an_interrupt_ends_the_server_cleanly(up: RunningServer) -> None:
     up.signal(signal.SIGINT)
     assert up.wait() == 0
     assert up.log()[-1]["event"] == "ended"
 
 
-def test_sigterm_lets_everybody_go(up: RunningServer) -> None:
+def test_sigterm_answers_waiting_clients_and_ends_streams(up: RunningServer) -> None:
     token = up.place.join("otto")
     polled: list[Reply] = []
 
@@ -334,7 +337,7 @@ def test_sigterm_lets_everybody_go(up: RunningServer) -> None:
     poller.join()
     assert polled[0].status == 200
     assert polled[0].json["messages"] == []
-    assert heard.endswith(b"0\r\n\r\n"), "the stream was cut and not ended"
+    assert heard.endswith(b"0\r\n\r\n"), "the server cut the stream and did not end it"
 
 
 def reach(served: RunningServer, agent: str) -> str:
@@ -376,8 +379,8 @@ def test_kill_9_while_clients_send_loses_nothing(served: RunningServer) -> None:
 
 
 def check_that_nothing_is_lost(served: RunningServer, vera: str, sending: list[Sender]) -> None:
-    """What was answered is there, once; what was not is there at most once, and once when it is
-    sent again with its key. The log is whole."""
+    """Check that each answered message is there once, and each unanswered one at most once. After a
+    retry with its key, it is there once. The log must verify."""
     found = received(served, vera)
     for sender in sending:
         assert sender.refused == []
@@ -396,7 +399,7 @@ def check_that_nothing_is_lost(served: RunningServer, vera: str, sending: list[S
 # --- after a crash
 
 
-def test_what_a_killed_server_left_stops_nobody(served: RunningServer) -> None:
+def test_the_files_of_a_killed_server_block_no_command(served: RunningServer) -> None:
     served.place.join("otto")
     owner = served.owner
     served.kill()
@@ -410,10 +413,10 @@ def test_what_a_killed_server_left_stops_nobody(served: RunningServer) -> None:
     assert served.ask("GET", "/v1/tokens", token=owner).status == 200
 
 
-def test_what_a_killed_server_said_of_itself_is_void_when_the_next_one_starts(
+def test_a_starting_server_removes_the_address_of_a_killed_one(
     served: RunningServer,
 ) -> None:
-    """Else `down` could end whatever process has the dead server's number by now."""
+    """Otherwise `down` could end another process that got the pid of the dead server."""
     directory = str(served.place.workspace)
     served.kill()
     assert server_of(directory) is not None
@@ -437,7 +440,7 @@ def test_down_waits_for_a_server_that_is_starting(place: Place) -> None:
 
 @pytest.fixture
 def dying(place: Place) -> Iterator[None]:
-    """In the place of a server: somebody who reads one request, and dies of it."""
+    """A fake server that reads one request and then closes."""
     place.join("otto")
     path = str(place.workspace / "server.sock")
     records.publish(str(place.workspace), About(os.getpid(), "", path, "", __version__))
@@ -460,12 +463,12 @@ def die_of_one_request(listener: socket.socket) -> None:
 
 
 @pytest.mark.usefixtures("dying")
-def test_a_look_whose_answer_was_lost_is_taken_at_the_file(place: Place) -> None:
+def test_a_read_whose_answer_was_lost_is_repeated_on_the_file(place: Place) -> None:
     assert place.ok("whoami")["sender"] == "otto"
 
 
 @pytest.mark.usefixtures("dying")
-def test_an_act_whose_answer_was_lost_says_that_its_outcome_is_unknown(place: Place) -> None:
+def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(place: Place) -> None:
     done = place.run("send", "@otto", "did it go?", "--json")
     assert done.status == 4
     assert done.json["code"] == "ENGINE_UNAVAILABLE"
@@ -473,7 +476,7 @@ def test_an_act_whose_answer_was_lost_says_that_its_outcome_is_unknown(place: Pl
     assert "--key" in done.json["message"]
 
 
-def test_commands_go_on_while_the_server_comes_and_goes(served: RunningServer) -> None:
+def test_commands_work_while_the_server_is_killed_and_restarted(served: RunningServer) -> None:
     token = served.place.join("otto")
     for number in range(2):
         assert served.place.ok("send", "@otto", f"served {number}")["accepted"]
@@ -484,23 +487,23 @@ def test_commands_go_on_while_the_server_comes_and_goes(served: RunningServer) -
     assert received(served, token) == dict.fromkeys(texts, 1)
 
 
-# --- at an address
+# --- commands for a server's URL
 
 
 def at(place: Place, port: int) -> Place:
-    """The same place, whose commands go to an address; otto's token is in their environment."""
+    """Return the same place with commands that use a URL, and otto's token in the environment."""
     token = json.loads((place.workspace / "credentials" / "otto.json").read_text())["token"]
     return place.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{port}", INTERLOCK_TOKEN=token)
 
 
-def test_a_command_may_go_to_an_address(settled: RunningServer) -> None:
+def test_a_command_can_use_the_url_of_a_server(settled: RunningServer) -> None:
     far = at(settled.place, settled.port)
     assert far.ok("whoami")["sender"] == "otto"
-    assert far.ok("send", "@otto", "from afar")["accepted"] is True
+    assert far.ok("send", "@otto", "over HTTP")["accepted"] is True
     far.no("MISSING_SCOPE", "join", "mallory")
 
 
-def test_an_address_where_nobody_is_says_so(place: Place) -> None:
+def test_a_url_without_a_server_is_reported_as_unreachable(place: Place) -> None:
     place.join("otto")
     far = at(place, free_port())
     for words in (("whoami",), ("send", "@otto", "hello")):
@@ -509,7 +512,7 @@ def test_an_address_where_nobody_is_says_so(place: Place) -> None:
         assert "cannot be reached" in error["message"]
 
 
-def test_an_address_that_dies_while_it_is_asked_says_what_is_known(place: Place) -> None:
+def test_only_a_write_to_a_dying_server_has_an_unknown_outcome(place: Place) -> None:
     place.join("otto")
     for words, outcome in ((("whoami",), None), (("send", "@otto", "hello"), "unknown")):
         with socket.create_server(("127.0.0.1", free_port())) as listener:
@@ -523,7 +526,7 @@ def test_an_address_that_dies_while_it_is_asked_says_what_is_known(place: Place)
 # --- logs
 
 
-def test_logs_are_json_lines_without_tokens_and_without_what_anybody_wrote(
+def test_logs_are_json_lines_without_tokens_or_message_texts(
     served: RunningServer,
 ) -> None:
     token = served.place.join("otto")

@@ -1,5 +1,5 @@
-"""What keeps a server from starting is said in a line, and what does not matter to it keeps it from
-nothing."""
+"""A server that cannot start reports the cause in one line. A closed standard output does not stop
+a server."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Place:
 def test_a_file_that_cannot_be_written_is_named(
     place: Place, name: str, words: tuple[str, ...]
 ) -> None:
-    """A directory in its place cannot be written by root either."""
+    """The test puts a directory in place of the file: even root cannot write to it."""
     place.ok("init")
     path = place.workspace / name
     path.mkdir()
@@ -46,7 +46,7 @@ sys.exit(server.main())
 """
 
 
-def test_a_defect_is_told_as_one_object(place: Place) -> None:
+def test_a_defect_is_reported_as_one_json_object(place: Place) -> None:
     place.ok("init")
     words = ["--workspace", str(place.workspace), "--json"]
     done = subprocess.run(
@@ -57,14 +57,14 @@ def test_a_defect_is_told_as_one_object(place: Place) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (70, b"")
-    said = json.loads(done.stdout)
-    assert said["code"] == "INTERNAL"
-    assert "ZeroDivisionError" in Path(said["report"]).read_text()
-    Path(said["report"]).unlink()
+    answer = json.loads(done.stdout)
+    assert answer["code"] == "INTERNAL"
+    assert "ZeroDivisionError" in Path(answer["report"]).read_text()
+    Path(answer["report"]).unlink()
 
 
 @pytest.mark.parametrize("words", [(), ("--detach",)])
-def test_a_server_whose_announcement_nobody_reads_goes_on(
+def test_a_server_runs_even_if_its_announcement_cannot_be_printed(
     place: Place, words: tuple[str, ...]
 ) -> None:
     place.ok("init")

@@ -24,18 +24,25 @@ BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, er
 
 
 def main() -> int:
-    """Serve a workspace until a signal ends the process. Returns the exit status."""
+    """Serve a workspace until a signal ends the process. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m interlock.server", allow_abbrev=False)
     parser.add_argument("--workspace", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
-    parser.add_argument("--public-url", help="the address of a proxy before it")
-    parser.add_argument("--proxy", action="append", default=[], help="where that asks from")
-    parser.add_argument("--engine", help="the URL of what keeps the log")
-    parser.add_argument("--engine-fd", type=int, help="the same, to be read there")
-    parser.add_argument("--key", help="the file with the key of a workspace that exists there")
+    parser.add_argument("--public-url", help="the public URL of a TLS proxy in front of the server")
+    parser.add_argument(
+        "--proxy",
+        action="append",
+        default=[],
+        help="the source address of that proxy (default: this machine)",
+    )
+    parser.add_argument("--engine", help="the URL of the engine that stores the log")
+    parser.add_argument("--engine-fd", type=int, help="a file descriptor to read that URL from")
+    parser.add_argument(
+        "--key", help="the key file of a workspace that already exists on that engine"
+    )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
+    parser.add_argument("--ready-fd", type=int, help="a file descriptor to write to when ready")
     given = parser.parse_args()
     options = ServerOptions(given.workspace, given.host, given.port)
     is_up = False
@@ -49,7 +56,9 @@ def main() -> int:
                 with open(given.key, "rb") as file:
                     key = file.read()
             except OSError as trouble:
-                raise Usage(f"--key: {given.key} cannot be read: {trouble.strerror}.") from None
+                raise Usage(
+                    f"The file of --key, {given.key}, cannot be read: {trouble.strerror}."
+                ) from None
         if given.engine_fd is not None:
             with open(given.engine_fd, "rb") as pipe:
                 engine = os.fsdecode(pipe.read())
@@ -70,7 +79,7 @@ def main() -> int:
                 print_announcement(answer, given.json)
                 is_up = True
                 if given.ready_fd is not None:
-                    # Let go of the terminal of the command that started this process, and tell it.
+                    # Release the terminal of the command that started this process, and signal it.
                     nowhere = os.open(os.devnull, os.O_RDWR)
                     for stream in (1, 2):
                         os.dup2(nowhere, stream)
@@ -84,15 +93,15 @@ def main() -> int:
         return 0
     except Exception as trouble:  # noqa: BLE001 - the command that started us needs the error
         if is_up:
-            _LOG.exception("the server ended")
+            _LOG.exception("the server failed")
         if isinstance(trouble, Refusal):
             refusal = trouble
         elif isinstance(trouble, OSError) and trouble.errno in BARRED:
-            # Another user made a file of the workspace, as a start with sudo does.
+            # Another user created a file of the workspace, for example by a start with sudo.
             path = trouble.filename if isinstance(trouble.filename, str) else options.directory
             refusal = EngineUnavailable(
-                f"{path} cannot be written: {trouble.strerror}. Look at its owner and mode: "
-                f"whatever is in {options.directory} is to be of the user who runs Interlock."
+                f"{path} cannot be written: {trouble.strerror}. Check its owner and permissions: "
+                f"the user who runs Interlock must own all files in {options.directory}."
             )
         else:
             refusal = reported(trouble)

@@ -1,4 +1,4 @@
-"""The announcement of a server that is ready: its addresses, the senders, and what to type next."""
+"""The announcement of a server that is ready: its addresses, the agents, and the next commands."""
 
 import json
 import os
@@ -18,16 +18,17 @@ from interlock.verbs.credentials import Credentials
 
 MAX_NAMED = 8
 _OPEN = (
-    "  It can be reached from other machines. Every request needs a token (interlock join, and",
-    "  token mint for another machine), and nothing is encrypted on the way: put a TLS proxy",
-    "  before it (--public-url says its address), or reach it through an SSH tunnel.",
+    "  Warning    Other machines can reach this server, and its traffic is not encrypted. Put a "
+    "TLS",
+    "             proxy in front of it (--public-url URL), or use an SSH tunnel. Every request",
+    "             needs a token: interlock token mint makes one for another machine.",
 )
 
 
 def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
-    """The announcement as data. `hazards` are the troubles with the key and the engine."""
+    """Return the announcement as data. `hazards` are problems with the key and the engine."""
     joined: list[dict[str, Any]] = []
-    with suppress(NotAvailable):  # the engine is away
+    with suppress(NotAvailable):  # the engine cannot be reached
         joined = node.call(Credentials(owner=True), ListAgents())["agents"]
     hazards = []
     if (trouble := node.keys.trouble()) is not None:
@@ -62,20 +63,20 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
 
 
 def print_announcement(answer: dict[str, Any], as_json: bool) -> None:
-    """Print the announcement. A reader that has gone does not end the server."""
+    """Print the announcement. If its reader has ended, the server goes on."""
     if as_json:
         text = json.dumps(answer)
     elif answer["started"]:
         text = _text(answer)
     else:
-        text = f"A server runs for {answer['directory']} already. interlock up shows where."
+        text = f"A server already runs for {answer['directory']}. To show it: interlock up"
     if sys.stdout is None:
         return
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except OSError:
-        # The interpreter would try to write the rest when the process ends.
+        # Otherwise Python would write the rest when the process ends, and fail.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -84,41 +85,48 @@ def print_announcement(answer: dict[str, Any], as_json: bool) -> None:
 def _text(answer: dict[str, Any]) -> str:
     agents: list[str] = answer["agents"]
     command = _command(answer["directory"])
-    # Commands that work as they stand, with the credentials that are kept here.
-    here = [agent for agent in agents if agent in answer.get("credentials", agents)]
-    if agents and not here:
-        examples = [f"{command} join NAME          # whose credentials are kept here"]
+    # Only commands that work as shown, with the credentials on this machine.
+    usable = [agent for agent in agents if agent in answer.get("credentials", agents)]
+    if agents and not usable:
+        next_steps = "This machine has no credentials of these agents. Add an agent:"
+        examples = [f"{command} join NAME"]
     elif not agents:
+        next_steps = "Add an agent, start its client, and send it a message:"
         examples = [
             f"{command} join otto",
             f"{command} run otto -- claude          # or codex, gemini, cursor-agent",
             f"{command} send @otto 'Hello.' --from otto",
         ]
     else:
+        next_steps = "Start an agent's client, send a message, or add another agent:"
         examples = [
-            f"{command} run {here[0][1:]} -- claude          # or codex, gemini, cursor-agent",
-            f"{command} send {agents[-1]} 'Hello.' --from {here[0][1:]}",
-            f"{command} join NAME          # one more",
+            f"{command} run {usable[0][1:]} -- claude          # or codex, gemini, cursor-agent",
+            f"{command} send {agents[-1]} 'Hello.' --from {usable[0][1:]}",
+            f"{command} join NAME",
         ]
     named = " ".join(agents[:MAX_NAMED]) + (" …" if len(agents) > MAX_NAMED else "")
     lines = [
-        f"Interlock is up at {answer['url']}, for {answer['directory']}",
+        f"Interlock is up at {answer['url']}",
         "",
+        f"  Workspace  {answer['directory']}",
+        "             Anyone with write access to this directory can add agents and people.",
         f"  Dashboard  {answer['dashboard']}",
-        "             The link signs its holder in as the owner: keep it to yourself.",
-        f"  Joined     {named or 'nobody yet'}",
-        "             Whoever may write this workspace can join agents and people to it.",
+        "             This link signs you in as the owner. Do not share it.",
+        f"  Agents     {named or 'none yet'}",
+        "",
+        f"  {next_steps}",
         "",
         *(f"    {line}" for line in examples),
         "",
-        f"  MCP        {command} mcp  (stdio), or {answer['mcp']} with a token",
-        f"  Log        {os.path.join(answer['directory'], LOG)}",
+        f"  MCP        {command} mcp (stdio), or {answer['mcp']} (HTTP, with a token)",
+        f"  Log file   {os.path.join(answer['directory'], LOG)}",
     ]
     if "engine" in answer:
         lines += [
             "",
-            f"  Engine     {answer['engine']}, as the node {answer['node']}",
-            f"             Another node needs a copy of {answer['key']}:",
+            f"  Engine     {answer['engine']} (this node: {answer['node']})",
+            f"             To start another node, copy {answer['key']} to its machine as FILE, and "
+            "run there:",
             f"             interlock up --engine '{answer['engine']}' --key FILE",
         ]
     lines += [f"  Warning    {hazard}" for hazard in answer["hazards"]]
@@ -128,12 +136,12 @@ def _text(answer: dict[str, Any]) -> str:
 
 
 def _command(directory: str) -> str:
-    """The command as a user types it: by its name where the shell finds this very program, and
-    with the workspace where it is not the default one."""
-    beside = os.path.join(os.path.dirname(sys.executable), "interlock")
+    """Return the command that a user must type: its name if the shell finds this program under it,
+    else its path; with the workspace if that is not the default one."""
+    installed = os.path.join(os.path.dirname(sys.executable), "interlock")
     found = shutil.which("interlock")
-    known = found is not None and os.path.realpath(found) == os.path.realpath(beside)
-    command = "interlock" if known else shlex.quote(beside)
+    known = found is not None and os.path.realpath(found) == os.path.realpath(installed)
+    command = "interlock" if known else shlex.quote(installed)
     if os.path.realpath(directory) == os.path.realpath(default(os.environ)):
         return command
     return f"{command} --workspace {shlex.quote(directory)}"

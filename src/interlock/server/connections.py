@@ -1,9 +1,8 @@
-"""Connections, hardened: a client that sends half a request, nothing or junk, or that never reads
-its answer, does not hold up the others.
+"""Hardened connections: a client that sends half a request, nothing or junk, or that never reads
+its answer, does not block other clients.
 
-The head of a request must arrive within a time and a size, and the client must read its answer.
-Where there are more connections than the process may have, the one that has been idle longest is
-closed.
+The head of a request has a timeout and a size limit, and the client must read its answer. If there
+are more connections than the process may have, the server closes the one that was idle longest.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from interlock.errors import Refusal, TooLarge, Usage
 
 HEAD_WITHIN_S = 10.0
-# How long a client may read nothing of an answer, whatever its size.
+# How long a client may read nothing of an answer of any size.
 TAKEN_WITHIN_S = 30.0
 MAX_HEAD_BYTES = 64 << 10
 # Commands put their arguments into the head of a request.
@@ -37,15 +36,15 @@ FEWEST = 100
 
 
 class ConnectionLimit:
-    """The limit of connections of the server. The first of `idle` has been idle for the longest
-    time; a connection with half a head counts as idle."""
+    """The limit of the server's connections. The first of `idle` has been idle for the longest
+    time. A connection with half a head counts as idle."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else room()
         self.idle: dict[HttpConnection, None] = {}
 
     def admit(self, count: int) -> bool:
-        """Make room for one more connection; False where all are busy."""
+        """Make room for one more connection. Return False if all are busy."""
         if count <= self.most:
             return True
         oldest = next(iter(self.idle), None)
@@ -57,7 +56,7 @@ class ConnectionLimit:
 
 
 def room() -> int:
-    """Raise the limit of open files as far as allowed. Returns the number of connections."""
+    """Raise the limit of open files as far as allowed. Return the number of connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -67,8 +66,8 @@ def room() -> int:
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `_head_deadline` runs while a head is awaited, and `_read_deadline` while the
-    client has an answer to read."""
+    """One connection. `_head_deadline` runs while the server waits for a head, and `_read_deadline`
+    while the client has an answer to read."""
 
     def __init__(self, *args: Any, limit: ConnectionLimit, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -98,7 +97,7 @@ class HttpConnection(HttpToolsProtocol):
         self._stop_head_deadline()
         self._stop_read_deadline()
         super().connection_lost(exc)
-        # Of pipelined requests the base class knows only the last one.
+        # The base class knows only the last of several pipelined requests.
         if self._serving is not None and not self._serving.response_complete:
             self._serving.disconnected = True
             self._serving.message_event.set()
@@ -127,7 +126,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + len(": \r\n"))
-        # A trailer after the body must not pass for a header.
+        # A trailer after the body must not count as a header.
         if self._in_head:
             super().on_header(name, value)
 
@@ -198,7 +197,7 @@ class HttpConnection(HttpToolsProtocol):
     def _await_reading(self) -> None:
         """Drop the connection unless the client reads some of its answer in time."""
 
-        def look() -> None:
+        def check() -> None:
             self._read_deadline = None
             if self._count_unread() >= self._unread_bytes:
                 self.drop()
@@ -207,11 +206,11 @@ class HttpConnection(HttpToolsProtocol):
 
         if self._read_deadline is None and self.transport.get_write_buffer_size():
             self._unread_bytes = self._count_unread()
-            self._read_deadline = self.loop.call_later(TAKEN_WITHIN_S, look)
+            self._read_deadline = self.loop.call_later(TAKEN_WITHIN_S, check)
 
     def _count_unread(self) -> int:
-        """The bytes in our buffer and in the system's, which is large and reports no less than a
-        third of it."""
+        """Return the bytes in our buffer and in the system's. The system's buffer is large, and the
+        system signals only progress of at least a third of it."""
         ours = self.transport.get_write_buffer_size()
         with suppress(OSError):
             answer = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
@@ -235,11 +234,12 @@ class HttpConnection(HttpToolsProtocol):
         if self._head_bytes > self._most_head:
             self._refuse(*_too_large())
         else:
-            self._refuse(Usage("That is not an HTTP request."), 400)
+            self._refuse(Usage("This is not a valid HTTP request."), 400)
 
     def _refuse(self, refusal: Refusal, status: int) -> None:
-        """Answer where there is no request that the application could answer. While an earlier
-        request is being served, this must not pass for its answer: then that one is the last."""
+        """Answer data that never becomes a request for the application. While the server still owes
+        the answer to an earlier request, send nothing: the client would take it for that answer.
+        Then the earlier request is the last one."""
         serving = self._serving
         is_owed = (
             serving is not None
@@ -257,5 +257,5 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def _too_large() -> tuple[Refusal, int]:
-    limit = f"The head of a request has at most {MAX_HEAD_BYTES} bytes."
+    limit = f"The head of the request has more than {MAX_HEAD_BYTES} bytes."
     return TooLarge(limit, limit=MAX_HEAD_BYTES), 431

@@ -1,7 +1,7 @@
-"""MCP as the server offers it: at /mcp over HTTP, and at a socket for the bridges of local clients.
+"""The server's MCP endpoints: /mcp over HTTP, and a socket for the bridges of local clients.
 
-The SDK takes longer to import than everything else together. It is loaded in a thread, so that the
-server starts without waiting for it.
+The import of the SDK takes longer than everything else together. A thread imports it, so that the
+server starts without waiting.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _one_at_a_time = threading.Lock()
 
 
 async def loaded(module: str) -> Any:
-    """A module, imported in a thread."""
+    """Import a module in a thread."""
 
     def imported() -> Any:
         with _one_at_a_time:
@@ -45,7 +45,7 @@ async def loaded(module: str) -> Any:
 
 
 class Tools:
-    """The application at /mcp. Requests that come before it is loaded wait for it."""
+    """The application at /mcp. Requests wait until it is loaded."""
 
     def __init__(self, live: LiveNode, credentials_of: Callable[[Scope], Credentials]) -> None:
         self._live, self._credentials_of = live, credentials_of
@@ -74,7 +74,7 @@ class Tools:
 
 
 def local_socket(path: str) -> socket.socket:
-    """A socket for this user alone. Replaces the socket of a killed server."""
+    """Make a socket that only this user can open. Replace the socket of a killed server."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -94,8 +94,8 @@ class _Bridge:
         self.is_cut = False
 
     def cut(self) -> None:
-        """Read the data that has arrived, then an end. The bridge can no longer write, so it knows
-        which messages the server did not read, and sends them elsewhere."""
+        """Read the data that has arrived, and no more. The bridge can no longer write. So it knows
+        which messages the server did not read, and sends them to the next server."""
         self.is_cut = not self.reader.at_eof()
         with suppress(OSError):
             own = os.dup(self.writer.get_extra_info("socket").fileno())
@@ -120,8 +120,8 @@ class _Bridge:
 
 @asynccontextmanager
 async def mcp_socket(live: LiveNode, path: str) -> AsyncIterator[None]:
-    """Serve MCP to the bridges of clients on this machine. At the end, requests that have arrived
-    are answered."""
+    """Serve MCP to the bridges of clients on this machine. At the end, answer the requests that
+    have arrived."""
     bridges: dict[asyncio.Task[None], _Bridge] = {}
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,7 +147,7 @@ async def mcp_socket(live: LiveNode, path: str) -> AsyncIterator[None]:
         yield
     finally:
         server.close()
-        await asyncio.sleep(0)  # a connection that was accepted just now is in `bridges` then
+        await asyncio.sleep(0)  # lets a just accepted connection enter `bridges`
         for bridge in bridges.values():
             bridge.cut()
         if bridges:

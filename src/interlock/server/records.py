@@ -22,15 +22,15 @@ LOG = "server.log"
 LARGEST = 10 << 20
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
 MAX_SOCKET_PATH_BYTES = 100
-LOOKERS_LEAVE_WITHIN_S = 0.5
+CHECKS_END_WITHIN_S = 0.5
 
 
 def lock(directory: str) -> int | None:
-    """Take the lock of the workspace's one server while the process lives; None where another
-    server has it. A command that checks for a server holds it for a moment too. The address that a
-    killed server left is removed."""
+    """Take the lock of the workspace's server until the process ends. Return None if another server
+    has it. A command that checks for a server holds the lock for a moment, so wait a little. Remove
+    the address that a killed server left."""
     held = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOOKERS_LEAVE_WITHIN_S
+    deadline = time.monotonic() + CHECKS_END_WITHIN_S
     while True:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,8 +46,8 @@ def lock(directory: str) -> int | None:
 
 
 def socket_path(directory: str, name: str) -> str:
-    """The path of a socket: in the workspace, or, where that path is too long for a socket, in a
-    private temporary directory of the user."""
+    """Return the path of a socket in the workspace. If that is too long for a socket, return a path
+    in a private temporary directory of the user."""
     path = os.path.join(directory, name)
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
@@ -56,18 +56,18 @@ def socket_path(directory: str, name: str) -> str:
     os.makedirs(apart, 0o700, exist_ok=True)
     found = os.stat(apart)
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise EngineUnavailable(f"{apart} is not yours alone, so no socket can be put there.")
+        raise EngineUnavailable(f"Another user can access {apart}. Make it yours, with mode 0700.")
     path = os.path.join(apart, f"{short}-{name}")
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         raise EngineUnavailable(
             f"The paths of the workspace and of {apart} are both too long for a socket. Set "
-            "TMPDIR to a directory with a shorter path, for the server and its clients alike."
+            "TMPDIR to a directory with a shorter path, for the server and for its clients."
         )
     return path
 
 
 def publish(directory: str, about: About) -> None:
-    """Write the server's address, in one step."""
+    """Write the server's address atomically."""
     path = os.path.join(directory, ABOUT)
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(about._asdict(), file)
@@ -75,8 +75,8 @@ def publish(directory: str, about: About) -> None:
 
 
 def withdraw(directory: str, about: About) -> None:
-    """Remove the server's address and sockets, unless another server has published since: then
-    the sockets are that server's."""
+    """Remove the server's address and sockets, unless another server has published since and owns
+    the sockets now."""
     if server_of(directory) not in (None, about):
         return
     for path in (os.path.join(directory, ABOUT), about.socket, about.mcp):
@@ -85,8 +85,8 @@ def withdraw(directory: str, about: About) -> None:
 
 
 class Owner:
-    """The owner's token: a user who can read it could write the log's file as well. It stands for
-    no sender, and is kept apart from the credentials of senders."""
+    """The owner's token. A user who can read it can also write the log's file. It belongs to no
+    sender, and is stored apart from the credentials of senders."""
 
     def __init__(self, directory: str) -> None:
         kept = owner_token(directory)
@@ -104,7 +104,7 @@ class Owner:
 
     @property
     def key(self) -> bytes:
-        """The key that seals the dashboard's cookies; a new token makes them void."""
+        """The key that seals the dashboard's cookies. A new token invalidates them."""
         return hashlib.sha256(b"interlock dashboard " + self.token.encode()).digest()
 
 
@@ -112,7 +112,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line, without tokens and without the texts of senders."""
+    """Writes one JSON object per line, without tokens and without the texts of senders."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -129,7 +129,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure_log(path: str, level: str = "INFO") -> None:
-    """Log everything into the file, and begin a new file when it has grown large."""
+    """Log everything into the file, and start a new file when it has `LARGEST` bytes."""
     handler = RotatingFileHandler(path, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)

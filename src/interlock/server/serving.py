@@ -1,4 +1,4 @@
-"""Put the doors together, and serve until a signal ends the server."""
+"""Combine the doors into one application, and serve it until a signal ends the server."""
 
 import asyncio
 import errno
@@ -36,8 +36,8 @@ FAREWELL_S = 5
 
 
 class ServerOptions(NamedTuple):
-    """The workspace and the address to serve; `outside` is the URL of a proxy before the server,
-    and `proxies` are the proxy's source addresses, if not this machine's."""
+    """The workspace and the address to serve. `outside` is the public URL of a proxy in front of
+    the server. `proxies` are the proxy's source addresses, if it is on another machine."""
 
     directory: str
     host: str
@@ -47,7 +47,7 @@ class ServerOptions(NamedTuple):
 
 
 def listening(options: ServerOptions) -> socket.socket:
-    """The socket of the server's address, bound."""
+    """Return a socket that is bound to the server's address. Raise EngineUnavailable."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,12 +55,12 @@ def listening(options: ServerOptions) -> socket.socket:
         listener.bind((options.host, options.port))
     except (OSError, UnicodeError) as trouble:
         listener.close()
-        why = trouble.strerror if isinstance(trouble, OSError) else "that is no name of a host"
-        advice = "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
+        why = trouble.strerror if isinstance(trouble, OSError) else "this is not a host name"
+        advice = "Set --host to an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
         if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
-            advice = "Choose another port with --port, or 0 for any that is free."
+            advice = "Choose another port with --port, or --port 0 for any free port."
         raise EngineUnavailable(
-            f"{options.host[:80]}:{options.port} cannot be served: {why}. {advice}"
+            f"The server cannot listen on {options.host[:80]}:{options.port}: {why}. {advice}"
         ) from None
     return listener
 
@@ -75,8 +75,8 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal ends the server, a second Ctrl-C hurries it; neither ends the process before
-        the clean-up. A signal that the parent process ignores (nohup) is ignored."""
+        """End the server on a signal, and faster on a second Ctrl-C. Neither ends the process
+        before the clean-up. Ignore the signals that the parent process ignores (nohup)."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -95,9 +95,9 @@ class Server(uvicorn.Server):
 async def serve(
     node: Node, options: ServerOptions, listener: socket.socket, ready: Callable[[About], None]
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then answer the requests that have arrived, and end."""
+    """Serve until a signal arrives. Then answer the requests that have arrived, and end."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - to be linked to
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - for links
     shown = f"[{host}]" if ":" in host else host
     about = About(
         os.getpid(),
@@ -135,7 +135,7 @@ async def serve(
 
 
 class Application(NamedTuple):
-    """Everything that is served over HTTP, behind its guard; `tools` must be running beside it."""
+    """The HTTP application behind its guard. `tools` must run while it is served."""
 
     guard: Guard
     router: Router

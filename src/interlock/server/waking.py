@@ -1,9 +1,9 @@
 """The waker: the part of a server that tells idle agents about mail, through wake adapters. It also
 renews the claims of living clients, and releases those of dead ones.
 
-A process that waits for mail beside its client is told at once. So the node reports mail as due
+A process that waits for mail next to its client gets mail at once. So the node reports mail as due
 only after a few seconds, which also collects several messages. One adapter at a time wakes a
-sender. The outcome is recorded, and a wake in doubt is not repeated.
+sender. The log records the outcome, and a wake with an unknown outcome is not repeated.
 """
 
 import asyncio
@@ -53,12 +53,12 @@ class Waker:
                 await asyncio.to_thread(wake_ups.keep, self._live.node)
                 self._begin(await asyncio.to_thread(self._ways))
             except Refusal as refusal:
-                _LOG.warning("nobody can be woken now", extra={"why": refusal.message})
+                _LOG.warning("agents cannot be woken now", extra={"why": refusal.message})
             except Exception:  # noqa: BLE001 - the next attempt may succeed
-                _LOG.exception("the waker stumbled")
+                _LOG.exception("the waker failed")
 
     def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
-        """For every idle sender the first window and adapter that can wake it."""
+        """Return, for every idle sender, the first window and adapter that can wake it."""
         if self._adapters is None:
             from interlock.agents.wake.plugins import Adapters
 
@@ -104,7 +104,7 @@ class Waker:
     def _woke(self, sender: str, task: "asyncio.Task[None]") -> None:
         del self._waking[sender]
         if not task.cancelled() and (trouble := task.exception()) is not None:
-            _LOG.warning("the waker stumbled", extra={"sender": sender, "why": repr(trouble)})
+            _LOG.warning("the waker failed", extra={"sender": sender, "why": repr(trouble)})
 
     async def _wake(self, sender: str, window: Window, adapter: Adapter) -> None:
         node = self._live.node
@@ -131,5 +131,5 @@ def _can_wake(adapter: Adapter, window: Window) -> bool:
     try:
         return adapter.can_wake(window)
     except Exception:  # noqa: BLE001 - a plugin may raise anything
-        _LOG.exception("an adapter stumbled", extra={"adapter": adapter.name})
+        _LOG.exception("an adapter failed", extra={"adapter": adapter.name})
         return False

@@ -282,7 +282,7 @@ def test_a_node_suggests_no_command_that_needs_credentials_of_another_machine(
     place = team.place("bert")
     up = place.process("up", "--port", str(free_port()), "--detach")
     place.ok("down")
-    assert "Joined     @otto" in up.text
+    assert "Agents     @otto" in up.text
     assert "--from otto" not in up.text
     assert "run otto" not in up.text
     assert "join NAME" in up.text
