@@ -1,7 +1,7 @@
-"""Speed, measured as ratios within one run."""
+"""Benchmarks: speed as ratios within one run."""
 
 import os
 import sys
 
-# Database servers are started as the tests start them.
+# The tests' package `world` starts the database servers.
 sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, "tests"))

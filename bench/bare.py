@@ -1,8 +1,8 @@
-"""The yardstick: apsw alone, writing the rows that sends write, with group commit.
+"""The baseline: apsw alone writes the rows that sends write, with group commit.
 
-Nothing is decided, checked, hashed or chained here, and there is no savepoint. The statements and
-the sizes of their values are recorded from real sends, so the yardstick follows the kernel; the
-file, its tables, indexes and pragmas are those of a workspace, because the kernel made it.
+It decides, checks, hashes and chains nothing, and uses no savepoint. It records the statements and
+the sizes of their values from real sends, so that it follows changes of the node. A node makes the
+file, so its tables, indexes and pragmas are those of a workspace.
 """
 
 import os
@@ -26,7 +26,8 @@ ONCE_A_BATCH = ("UPDATE head", "UPDATE state_position")
 
 
 class Statement(NamedTuple):
-    """One statement of a recorded send, and where its position and its message id stand."""
+    """One statement of a recorded send. `seqs` and `ids` are the places of the position and of the
+    message id in its values."""
 
     sql: str
     values: list[Any] | dict[str, Any]
@@ -43,18 +44,18 @@ class Statement(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What one send writes: with the message, and once for the transaction it is in."""
+    """The statements of one send: those of each message, and those of each transaction."""
 
     message: list[Statement]
     batch: list[Statement]
 
 
 def recorded(node: Node, sender: Sender) -> Rows:
-    """Sends once, and keeps every statement that changed a row."""
-    said: list[tuple[str, Any]] = []
+    """Send once, and return every statement that changed a row."""
+    executed: list[tuple[str, Any]] = []
 
     def note(cursor: Any, sql: str, bindings: Any) -> bool:
-        said.append((sql, bindings))
+        executed.append((sql, bindings))
         return True
 
     node.file.writer.exec_trace = note
@@ -62,7 +63,7 @@ def recorded(node: Node, sender: Sender) -> Rows:
     node.file.writer.exec_trace = None
     changes = [
         _statement(sql, bindings or (), message["seq"], message["id"])
-        for sql, bindings in said
+        for sql, bindings in executed
         if sql.startswith(CHANGES)
     ]
     batch = [change for change in changes if change.sql.startswith(ONCE_A_BATCH)]
@@ -70,7 +71,7 @@ def recorded(node: Node, sender: Sender) -> Rows:
 
 
 def _statement(sql: str, bindings: Sequence[Any] | dict[str, Any], seq: int, id: str) -> Statement:
-    """A statement with values by their names or by their order."""
+    """Make a statement whose values have names or an order."""
     values = dict(bindings) if isinstance(bindings, dict) else list(bindings)
     places = list(values.items() if isinstance(values, dict) else enumerate(values))
     seqs = tuple(place for place, value in places if type(value) is int and value == seq)
@@ -84,7 +85,7 @@ class PendingWrite(NamedTuple):
 
 
 class Group:
-    """One writer thread: a transaction for whatever is waiting, answers after COMMIT."""
+    """One writer thread. It commits all waiting writes in one transaction, then answers them."""
 
     def __init__(self, directory: str) -> None:
         self._file = LogFile(directory)
@@ -97,17 +98,17 @@ class Group:
         self._thread.start()
 
     def send(self, rows: Rows) -> None:
-        """Returns when the rows are durable."""
+        """Write the rows, and return when they are durable."""
         done = threading.Lock()
         done.acquire()
         self._queue.put(PendingWrite(rows, str(uuid4()), done))
         done.acquire()
 
     def _run_or_exit(self) -> None:
-        """Ends the process where the writer fails: its callers would wait for ever."""
+        """End the process if the writer fails: its callers would wait for ever."""
         try:
             self._run()
-        except Exception:  # noqa: BLE001 - whatever it is, the benchmark is over
+        except Exception:  # noqa: BLE001 - any error ends the benchmark
             traceback.print_exc()
             os._exit(1)
 

@@ -1,4 +1,4 @@
-"""Whole commands, from the shell's point of view, against a Python that does nothing."""
+"""Whole commands as a shell runs them, compared with a Python that does nothing."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from bench.scene import Sender, opened
 
 
 class Starts(NamedTuple):
-    """Milliseconds of each, medians; `check` and `send` with the medians of their ratios."""
+    """Milliseconds, as medians. `check` and `send` also have the medians of their ratios."""
 
     nothing: float
     check: float
@@ -39,7 +39,7 @@ def environment(home: str, workspace: str, sender: Sender) -> dict[str, str]:
 
 
 def measure(directory: str, runs: int, *, served: bool = False) -> Starts:
-    """The same commands on the file, or through a server that runs for the workspace."""
+    """Measure the commands on the file, or through a running server of the workspace."""
     place = os.path.join(directory, "workspace")
     node, senders = opened(place, 2)
     node.close()
@@ -52,7 +52,7 @@ def measure(directory: str, runs: int, *, served: bool = False) -> Starts:
 
 @contextmanager
 def started(environ: dict[str, str]) -> Iterator[None]:
-    """A server runs for the workspace of these variables for as long as this lasts."""
+    """Run a server for the workspace of these variables, until the context ends."""
     owner = {name: value for name, value in environ.items() if name != "INTERLOCK_TOKEN"}
     up = command("up", "--detach", "--port", "0")
     subprocess.run(up, env=owner, stdout=subprocess.DEVNULL, check=True)

@@ -1,4 +1,4 @@
-"""The disk as it is, and the same disk with 3 ms added to every fsync."""
+"""The disk, and the same disk with 3 ms added to every fsync."""
 
 import os
 import shutil
@@ -12,17 +12,17 @@ SOURCE = os.path.join(os.path.dirname(__file__), "slow_fsync.c")
 
 
 def slower(directory: str) -> dict[str, str] | str:
-    """The environment of a process on the slower disk, or why there is none."""
+    """Return the environment of a process with a slower fsync, or the reason why there is none."""
     if not sys.platform.startswith("linux"):
-        return "LD_PRELOAD, by which fsync is slowed down, needs Linux"
+        return "a slower fsync needs LD_PRELOAD, which needs Linux"
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        return "there is no C compiler here (cc) to build bench/slow_fsync.c with"
+        return "this machine has no C compiler (cc) for bench/slow_fsync.c"
     shim = os.path.join(directory, "slow_fsync.so")
     words = [compiler, "-O2", "-shared", "-fPIC", "-o", shim, SOURCE, "-ldl"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        return f"bench/slow_fsync.c does not compile here: {done.stderr.strip()[:200]}"
+        return f"bench/slow_fsync.c does not compile on this machine: {done.stderr.strip()[:200]}"
     found = subprocess.run(
         [sys.executable, "-c", f"from bench.disk import sync_ms; print(sync_ms({directory!r}, 5))"],
         env={**os.environ, "LD_PRELOAD": shim},
@@ -31,12 +31,12 @@ def slower(directory: str) -> dict[str, str] | str:
         check=True,
     )
     if float(found.stdout) < ADDED_MS:
-        return "bench/slow_fsync.c was built, but changes nothing here"
+        return "bench/slow_fsync.c has no effect on this machine"
     return {"LD_PRELOAD": shim}
 
 
 def sync_ms(directory: str, times: int = 50) -> float:
-    """What one durable write of a page takes, in milliseconds."""
+    """Return the milliseconds that one durable write of a page takes."""
     path = os.path.join(directory, "page")
     took = []
     with open(path, "wb") as file:

@@ -1,5 +1,5 @@
-"""Hooks without news, as clients call them: as commands against a Python that does nothing, and
-over HTTP."""
+"""Hooks without new mail, as clients call them: as commands, compared with a Python that does
+nothing, and over HTTP."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WARM_UP = 5
 
 
 class Hooks(NamedTuple):
-    """Milliseconds of a Python that does nothing and of each event, medians; and the medians of
+    """Milliseconds of a Python that does nothing and of each event, as medians, and the medians of
     the events' ratios."""
 
     nothing: float
@@ -28,7 +28,7 @@ class Hooks(NamedTuple):
 
 
 def measure(directory: str, runs: int, *, served: bool = False) -> Hooks:
-    """Each event on the file, or through a server that runs for the workspace."""
+    """Measure each event on the file, or through a running server of the workspace."""
     place, repository = (os.path.join(directory, name) for name in ("workspace", "repository"))
     node, senders = opened(place, 2)
     node.close()
@@ -42,7 +42,7 @@ def measure(directory: str, runs: int, *, served: bool = False) -> Hooks:
 
 
 def over_http(server: Served, times: int) -> float:
-    """Milliseconds that a posted hook takes on a connection that is open, the median."""
+    """Return the median milliseconds of a posted hook on an open connection."""
     host, _, port = server.url.removeprefix("http://").partition(":")
     connection = HTTPConnection(host, int(port))
     headers = {
@@ -62,15 +62,15 @@ def over_http(server: Served, times: int) -> float:
 
 
 def _given(repository: str) -> dict[str, bytes]:
-    """What the client says at each event."""
+    """Return the client's input for each event."""
     about = {"session_id": "bench", "cwd": repository}
     edit = {"tool_name": "Edit", "tool_input": {"file_path": os.path.join(repository, "a.py")}}
-    said: dict[str, dict[str, Any]] = {
+    members: dict[str, dict[str, Any]] = {
         "UserPromptSubmit": {},
         "PostToolUse": {},
         "PreToolUse": edit,
     }
-    return {event: json.dumps(about | more).encode() for event, more in said.items()}
+    return {event: json.dumps(about | more).encode() for event, more in members.items()}
 
 
 def _measured(environ: dict[str, str], given: dict[str, bytes], runs: int) -> Hooks:
@@ -85,7 +85,7 @@ def _measured(environ: dict[str, str], given: dict[str, bytes], runs: int) -> Ho
             if turn >= 0:  # the first of each only warms the disk's cache
                 times.append((time.perf_counter() - began) * 1000)
             if done.stdout.strip() not in (b"", b"{}"):
-                raise SystemExit(f"bench: a hook had news: {done.stdout.decode()}")
+                raise SystemExit(f"bench: a hook reported new mail: {done.stdout.decode()}")
     nothing = took.pop("")
     return Hooks(
         median(nothing),

@@ -1,9 +1,9 @@
-"""Large workspaces: one inbox in a million messages against the same inbox in a thousand, and how
-fast a long log is folded again and verified.
+"""Large workspaces: an inbox among a million messages compared with the same inbox among a
+thousand, and the speed of a rebuild and a verification of a long log.
 
-Runs as a child too: `python -m bench.large DIRECTORY MESSAGES` makes such a workspace. Its facts
-are recorded as sends record them, without deciding each and in large transactions, because a
-million real sends would take the time of the whole benchmark several times over.
+Runs as a child process too: `python -m bench.large DIRECTORY MESSAGES` makes such a workspace. It
+appends the same facts as sends do, but decides none of them, and uses large transactions. A million
+real sends would take several times as long as the whole benchmark.
 """
 
 import json
@@ -53,7 +53,7 @@ def make(directory: str, messages: int) -> Made:
 
 
 def inboxes(small: Made, large: Made, calls: int) -> Inboxes:
-    """One listing here, one there, in turns."""
+    """List the two inboxes in alternation."""
     act = ListInbox(limit=LISTED)
     with Node(small.directory) as one, Node(large.directory) as other:
         ways = [(one, Credentials(small.token)), (other, Credentials(large.token))]
@@ -70,13 +70,13 @@ def inboxes(small: Made, large: Made, calls: int) -> Inboxes:
 
 
 def rebuild(made: Made, rounds: int) -> float:
-    """Facts a second."""
+    """Return the facts a second."""
     with Node(made.directory) as node:
         return median(_facts_a_second(lambda: upkeep.rebuild(node, OWNER)) for _ in range(rounds))
 
 
 def verify(made: Made, rounds: int) -> float:
-    """Facts a second."""
+    """Return the facts a second."""
     with Node(made.directory) as node:
         return median(_facts_a_second(lambda: audit.verify(node)) for _ in range(rounds))
 
@@ -89,7 +89,7 @@ def _facts_a_second(work: Any) -> float:
     return float(found["entries"] / (time.perf_counter() - started))
 
 
-# --- making one
+# --- making a large workspace
 
 
 def build(directory: str, messages: int) -> dict[str, Any]:
@@ -113,16 +113,18 @@ def build(directory: str, messages: int) -> dict[str, Any]:
 def _record(
     senders: list[Sender], sample: dict[str, Any], numbers: Iterable[int], total: int, turn: Batch
 ) -> None:
-    """Every tenth message is the reader's; all of those but OPEN, spread over the log, are
-    handled."""
+    """Append the messages. Every tenth one is for the reader, who acks all of these except `OPEN`,
+    which are spread over the log."""
     reader, *others = senders
-    pens = [turn.transaction(Caller(sender.name, sender.name, "agent")) for sender in others]
+    transactions = [
+        turn.transaction(Caller(sender.name, sender.name, "agent")) for sender in others
+    ]
     each = total // READERS_SHARE // OPEN
     handled = []
     for number in numbers:
         for_reader = number % READERS_SHARE == 0
         to = reader.name if for_reader else others[number % len(others)].name
-        fact = pens[number % len(pens)].append(
+        fact = transactions[number % len(transactions)].append(
             "message_sent", _outcome(sample, to, number), _body(number)
         )
         place = number // READERS_SHARE

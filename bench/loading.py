@@ -1,6 +1,6 @@
-"""Clients of the server under measurement, in a process of their own.
+"""Clients of the server under measurement, in a separate process.
 
-`python -m bench.loading` reads what to do as JSON from standard input and prints what it found.
+`python -m bench.loading` reads a task as JSON from standard input, and prints the result.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ MCP_REVISION = "2026-07-28"
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    ways: dict[str, Any] = {"posts": posts, "tools": tools, "seen": seen}
-    work = ways[asked.pop("do")]
-    print(json.dumps(uvloop.run(work(**asked))))
+    task = json.load(sys.stdin)
+    works: dict[str, Any] = {"posts": posts, "tools": tools, "seen": seen}
+    work = works[task.pop("do")]
+    print(json.dumps(uvloop.run(work(**task))))
 
 
 # --- HTTP
@@ -44,13 +44,13 @@ async def _connected(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 async def _answered(reader: asyncio.StreamReader) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if b" 200 " not in head[:16]:
-        raise SystemExit(f"bench: the server said {head[:200]!r}")
+        raise SystemExit(f"bench: the server answered {head[:200]!r}")
     length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
     await reader.readexactly(int(length))
 
 
 async def posts(url: str, path: str, tokens: list[str], bodies: list[str], each: int) -> float:
-    """Posts a second, with one connection for each token."""
+    """Return the posts a second, with one connection for each token."""
 
     async def one(token: str, body: str) -> None:
         reader, writer = await _connected(url)
@@ -71,7 +71,8 @@ async def posts(url: str, path: str, tokens: list[str], bodies: list[str], each:
 async def tools(
     url: str, path: str, tool: str, tokens: list[str], arguments: list[dict[str, Any]], each: int
 ) -> dict[str, float]:
-    """Calls a second of the official client, one session for each token, and the median call."""
+    """Return the calls a second of the official client, with one session for each token, and the
+    median milliseconds of a call."""
     took: list[float] = []
 
     async def one(token: str, given: dict[str, Any], ready: asyncio.Barrier) -> None:
@@ -101,7 +102,7 @@ async def tools(
 
 
 async def seen(url: str, sender: str, body: str, listener: str, times: int) -> list[float]:
-    """Milliseconds from the moment a message is posted to the moment its event is here."""
+    """Return the milliseconds from the post of each message until its event arrives."""
     reader, writer = await _connected(url)
     writer.write(
         f"GET /v1/events HTTP/1.1\r\nHost: {url.partition('://')[2]}\r\n"

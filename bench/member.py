@@ -1,8 +1,8 @@
-"""One node of a shared workspace, in a process of its own, and what it is asked to measure.
+"""One node of a shared workspace in its own process, and its measurements.
 
-`python -m bench.member` reads one JSON request a line and answers each with a line; the first
-says which node to open. It ends with its standard input. Times that two processes compare are the
-machine's own monotonic clock.
+`python -m bench.member` reads one JSON request per line and answers each with a line. The first
+request names the node to open. The process ends with its standard input. Times that two processes
+compare are readings of the machine's monotonic clock.
 """
 
 import json
@@ -29,7 +29,7 @@ MAX_S = 60.0
 
 
 class Watched:
-    """The engine's remote, which remembers what was appended through it, and when."""
+    """The engine's remote. Records the last batches that were appended, and their times."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
@@ -46,7 +46,7 @@ class Watched:
 
 
 class Member:
-    """A node, and the tokens of those who call it."""
+    """A node, and the tokens of its callers."""
 
     def __init__(self, directory: str, tokens: list[str], url: str, key: str | None = None) -> None:
         self._url = url
@@ -61,8 +61,8 @@ class Member:
         self._noting: threading.Thread | None = None
 
     def sends(self, start: float, seconds: float, to: list[str]) -> list[float]:
-        """Every caller sends to its recipient, one message after the other, from `start` on: the
-        milliseconds of each send that ended in time, and of one at least."""
+        """Let every caller send to its recipient, one message after the other, from `start` on.
+        Return the milliseconds of each send that ended in time, at least one for each caller."""
 
         def call(caller: Credentials, recipient: str) -> list[float]:
             took: list[float] = []
@@ -81,8 +81,8 @@ class Member:
             return [ms for took in pool.map(call, self._callers, to) for ms in took]
 
     def raw(self, seconds: float) -> tuple[float, float]:
-        """The batches that were appended last, again and again, past the node: entries a second,
-        and how many there are in a batch."""
+        """Append the last batches again and again, without the node. Return entries a second, and
+        entries per batch."""
         batches = list(self._watched.batches)
         count = 0
         with closing(raw(self._url.partition("?")[0])) as appender:
@@ -95,13 +95,13 @@ class Member:
         return done / spent, done / count
 
     def alone(self, times: int, to: str) -> None:
-        """One caller sends so many times."""
+        """Let one caller send `times` times."""
         act = SendMessage(to, {"text": TEXT}, "send")
         for _ in range(times):
             self.node.call(self._callers[0], act)
 
     def reads(self, start: float, seconds: float, token: str) -> float:
-        """Listings of an inbox a second, of one caller."""
+        """Return how many inbox listings one caller completes a second."""
         reader, act = Credentials(token=token), ListInbox(limit=LISTED)
         assert len(self.node.call(reader, act)["messages"]) == LISTED
         time.sleep(max(0.0, start - time.monotonic()))
@@ -114,11 +114,11 @@ class Member:
     # --- from one node to another
 
     def handed_over(self) -> dict[int, float]:
-        """When the batches that end at these positions were handed to the engine."""
+        """Return the time of each batch's append, by the position of its last entry."""
         return self._watched.handed_over
 
     def reach(self, last: int) -> bool:
-        """Waits until the node has followed so far."""
+        """Wait until the node has the entries up to `last`."""
         deadline = time.monotonic() + MAX_S
         while self.node.reached < last:
             assert time.monotonic() < deadline, "the node does not follow"
@@ -126,7 +126,7 @@ class Member:
         return True
 
     def note(self) -> bool:
-        """Begins to note when facts can be read here."""
+        """Start to record when each fact can be read on this node."""
         self._over.clear()
         self._noting = threading.Thread(target=self._note, args=(self.node.head(),))
         self._noting.start()
@@ -141,7 +141,7 @@ class Member:
                     reached = head
 
     def noted(self, last: int) -> dict[int, float]:
-        """When each was there, up to `last`."""
+        """Return the recorded times, once the fact `last` can be read."""
         deadline = time.monotonic() + MAX_S
         while last not in self._folded:
             assert time.monotonic() < deadline, "the other node does not follow"
@@ -156,18 +156,18 @@ class Member:
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     started = time.perf_counter()
-    member = Member(**asked)
-    _say({"facts": member.head(), "seconds": time.perf_counter() - started})
+    member = Member(**request)
+    _answer({"facts": member.head(), "seconds": time.perf_counter() - started})
     for line in sys.stdin:
-        asked = json.loads(line)
-        work: Callable[..., Any] = getattr(member, asked.pop("do"))
-        _say(work(**asked))
+        request = json.loads(line)
+        work: Callable[..., Any] = getattr(member, request.pop("do"))
+        _answer(work(**request))
     member.node.close()
 
 
-def _say(found: Any) -> None:
+def _answer(found: Any) -> None:
     print(json.dumps(found), flush=True)
 
 

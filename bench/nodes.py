@@ -1,8 +1,7 @@
-"""Several nodes on one engine: what a node adds to appending, what a second one costs, and how
-soon and how fast one follows the other.
+"""Several nodes on one engine: the cost of a node compared with raw appends, the cost of a second
+node, and how soon and how fast one node follows another.
 
-Each node has a process of its own (`bench.member`), and the engine is a real server, durable as
-it should be run.
+Each node has its own process (`bench.member`). The engine is a real server with durable settings.
 """
 
 import json
@@ -19,13 +18,13 @@ from world.databases import PostgresServer, Server, ValkeyServer
 
 CALLERS = 64
 SERVERS: dict[str, type[Server]] = {"Valkey": ValkeyServer, "PostgreSQL": PostgresServer}
-# So long after it was asked, everybody begins at once.
+# All processes start at the same time, this long after the request.
 SOON_S = 0.2
 
 
 class Found(NamedTuple):
-    """Of one engine. Speeds are a second, times in milliseconds; where there are rounds, each is
-    their median, and each ratio the median of the rounds' ratios."""
+    """The figures of one engine. Speeds are per second, and times in milliseconds. With rounds,
+    each figure is their median, and each ratio the median of the rounds' ratios."""
 
     sends: float
     raw: float
@@ -46,22 +45,22 @@ class Found(NamedTuple):
 
 
 class Process:
-    """A node in a process of its own."""
+    """A node in its own process."""
 
     def __init__(self, directory: str, url: str, senders: list[Sender], key: str | None) -> None:
         os.makedirs(directory, exist_ok=True)
         self._to = [sender.to for sender in senders]
         self._process = child("bench.member")
         tokens = [sender.credentials.token for sender in senders]
-        self._say({"directory": directory, "url": url, "tokens": tokens, "key": key})
-        self.opened = self._heard()
+        self._write({"directory": directory, "url": url, "tokens": tokens, "key": key})
+        self.opened = self._read()
 
-    def _say(self, said: Any) -> None:
+    def _write(self, request: Any) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
 
-    def _heard(self) -> Any:
+    def _read(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -73,11 +72,11 @@ class Process:
         return self.ended()
 
     def begin(self, do: str, **asked: Any) -> None:
-        self._say({"do": do} | asked)
+        self._write({"do": do} | asked)
 
     def ended(self) -> Any:
-        """What came of the work that was begun."""
-        return self._heard()
+        """Return the result of the work that was begun."""
+        return self._read()
 
     def begin_sends(self, start: float, seconds: float) -> None:
         self.begin("sends", start=start, seconds=seconds, to=self._to)
@@ -91,7 +90,7 @@ class Process:
 
 
 class Scene:
-    """A workspace on an engine, its first node, and others that join."""
+    """A workspace on an engine, its first node, and nodes that join."""
 
     def __init__(self, directory: str, url: str) -> None:
         self._directory, self._url = directory, f"{url}?workspace=bench"
@@ -114,7 +113,7 @@ class Scene:
 
     @contextmanager
     def second(self, name: str) -> Iterator[Process]:
-        """A node in the directory of that name, for a while."""
+        """Run a node in the directory of this name, until the context ends."""
         process = self._started(os.path.join(self._directory, name), self.others, self._key)
         yield process
         process.end()
@@ -131,8 +130,8 @@ class Scene:
 
 
 def measure(directory: str, engine: str, seconds: float, rounds: int, sends: int) -> Found:
-    """`seconds` are those of each measurement in a round, `sends` those that are followed one by
-    one."""
+    """`seconds` is the duration of each measurement in a round. `sends` is the number of sends that
+    another node follows one by one."""
     with (
         SERVERS[engine](os.path.join(directory, "server")) as server,
         Scene(directory, server.url) as scene,
@@ -182,17 +181,17 @@ def _sends(processes: list[Process], seconds: float) -> list[float]:
 
 
 def _caught_up(scene: Scene, name: str) -> Any:
-    """What a new node says when it has the whole log."""
+    """Return the report of a new node that has copied the whole log."""
     with scene.second(name) as process:
         return process.opened
 
 
 def _folded(scene: Scene, sends: int) -> list[float]:
-    """Milliseconds from handing a fact to the engine to reading it at another node."""
+    """Return the milliseconds from the append of a fact until another node can read it."""
     to = scene.senders[0].to
     with scene.second("second") as second:
         scene.first.ask("alone", times=1, to=to)
-        second.ask("reach", last=scene.first.ask("head"))  # a node begins to follow after a while
+        second.ask("reach", last=scene.first.ask("head"))  # a node starts to follow after a while
         second.ask("note")
         scene.first.ask("alone", times=sends, to=to)
         handed_over = scene.first.ask("handed_over")
@@ -201,8 +200,8 @@ def _folded(scene: Scene, sends: int) -> list[float]:
 
 
 def _reads(scene: Scene, seconds: float) -> tuple[float, float]:
-    """Reads a second at a node beside which nothing happens, and at one that applies what another
-    node sends as fast as it can."""
+    """Return the reads a second at an idle node, and at a node that follows another node, which
+    sends as fast as it can."""
     asked = {"seconds": seconds, "token": scene.reader.credentials.token}
     with scene.second("second") as second:
         idle = second.ask("reads", start=time.monotonic() + SOON_S, **asked)
@@ -214,7 +213,7 @@ def _reads(scene: Scene, seconds: float) -> tuple[float, float]:
 
 
 def _two(scene: Scene, seconds: float) -> tuple[list[float], list[float]]:
-    """The sends of one node while there is no other, and those of two together."""
+    """Return the sends of one node without another, and those of two nodes together."""
     one = _sends([scene.first], seconds)
     with scene.second("second") as second:
         return one, _sends([scene.first, second], seconds)

@@ -1,8 +1,8 @@
-"""The yardstick of a shared engine: the bytes that a node appended, appended again with nothing
-around them, through the same driver.
+"""The baseline of a shared engine: append the bytes of a node's batches again, without a node,
+through the same driver.
 
-One writer, one batch after the other, each durable before the next. Nothing is decided, sealed,
-compared or folded here, and there is no turn.
+One writer appends one batch after the other, each durable before the next. It decides, seals,
+compares and folds nothing, and takes no turn.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ KEY = "bench:raw"
 
 class Raw(Protocol):
     def append(self, batch: Sequence[Sealed]) -> None:
-        """Returns when the batch is durable."""
+        """Append a batch, and return when it is durable."""
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
 
 
 def raw(url: str) -> Raw:
@@ -30,7 +30,7 @@ def raw(url: str) -> Raw:
 
 
 class RawRedis:
-    """One XADD an entry, sent together."""
+    """One XADD for each entry, in one pipeline."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, protocol=2)
@@ -47,7 +47,7 @@ class RawRedis:
                     "salt": entry.salt or b"",
                     "body": entry.body or b"",
                 }
-                # Typed for keys and values of any kind, which a dict of ours is not.
+                # The driver's type allows keys and values of any kind, and a dict is invariant.
                 pipeline.xadd(KEY, fields, f"{self._seq}-0")  # type: ignore[arg-type]
             pipeline.execute()
 
@@ -63,7 +63,7 @@ _ROW = "(%s, %s, %s, %s, %s, %s)"
 
 
 class RawPostgres:
-    """One INSERT of many rows, committed by itself."""
+    """One INSERT of many rows, which commits at once."""
 
     def __init__(self, url: str) -> None:
         self._db = psycopg.connect(url, autocommit=True)

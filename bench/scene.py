@@ -1,5 +1,5 @@
-"""What every measurement stands on: a scratch directory on the repository's own disk, a workspace
-with senders in it, and child processes that answer in JSON."""
+"""The parts that all measurements share: a scratch directory on the repository's disk, a workspace
+with senders, and child processes that answer in JSON."""
 
 import json
 import os
@@ -23,12 +23,12 @@ CALLERS = 32
 CHILD_S = 600.0
 TEXT = (
     "The migration in src/store/schema.py drops the index that the inbox needs; with 40,000 rows "
-    "the list takes two seconds. Please put it back before the release, and add the test."
+    "the list takes two seconds. Please restore it before the release, and add the test."
 )
 
 
 class Sender(NamedTuple):
-    """One who writes, and to whom."""
+    """A sender, and the recipient of its messages."""
 
     name: str
     to: str
@@ -40,7 +40,7 @@ class Sender(NamedTuple):
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """A directory below `.bench/`, which git does not see; gone afterwards."""
+    """Make a directory in `.bench/`, which git ignores, and delete it afterwards."""
     above = os.path.abspath(".bench")
     os.makedirs(above, exist_ok=True)
     with open(os.path.join(above, ".gitignore"), "w", encoding="utf-8") as file:
@@ -55,7 +55,7 @@ def scratch() -> Iterator[str]:
 def opened(
     directory: str, senders: int = CALLERS, engine: str | None = None
 ) -> tuple[Node, list[Sender]]:
-    """A new workspace where nobody meets the rate limit, though everyone is counted."""
+    """Open a new workspace with a rate limit that no sender reaches, but that is checked."""
     os.makedirs(directory)
     node = Node(directory, engine=engine)
     node.call(OWNER, ChangeSetting("limits.sends_per_minute", "1000000000"))
@@ -71,7 +71,7 @@ def opened(
 def child(
     module: str, *words: str, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """Another Python that runs a module of ours; its last word on stdout is JSON."""
+    """Start a Python process that runs one of our modules. Its last output is JSON."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *words],
         env={**os.environ, **(environ or {})},
@@ -81,10 +81,10 @@ def child(
     )
 
 
-def answer(process: subprocess.Popen[str], said: str = "") -> Any:
-    """What the child found, once it is told `said` and has ended."""
+def answer(process: subprocess.Popen[str], given: str = "") -> Any:
+    """Write `given` to the child's standard input, wait for its end, and return its result."""
     try:
-        out, _ = process.communicate(said, timeout=CHILD_S)
+        out, _ = process.communicate(given, timeout=CHILD_S)
     except BaseException:
         process.kill()
         process.wait()

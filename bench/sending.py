@@ -1,7 +1,7 @@
-"""Durable sends a second: through the whole kernel, and through bare apsw, turn by turn.
+"""Durable sends a second: through a whole node, and through bare apsw, in alternation.
 
-Runs as a child, so that it can run on a slower disk: `python -m bench.sending DIRECTORY CALLERS
-EACH ROUNDS` prints the speeds of every round.
+Runs as a child process, so that it can have a slower fsync: `python -m bench.sending DIRECTORY
+CALLERS EACH ROUNDS` prints the speeds of every round.
 """
 
 import json
@@ -18,7 +18,7 @@ from bench.scene import CALLERS, answer, child, opened
 
 
 class Speeds(NamedTuple):
-    """Sends a second, medians over the rounds; the ratio is the median of the rounds' ratios."""
+    """Sends a second, as medians of the rounds. The ratio is the median of the rounds' ratios."""
 
     ratio: float
     kernel: float
@@ -36,7 +36,7 @@ def measure(
 
 
 def speed(callers: int, each: int, send: Callable[[int], object]) -> float:
-    """Sends a second with that many threads, each of them `each` times."""
+    """Return the sends a second of `callers` threads that send `each` times."""
     ready = threading.Barrier(callers + 1)
 
     def call(number: int) -> None:
@@ -55,7 +55,7 @@ def speed(callers: int, each: int, send: Callable[[int], object]) -> float:
 
 
 def compare(directory: str, callers: int, each: int, rounds: int) -> dict[str, list[float]]:
-    """Rounds of both, one after the other, so that whatever else the machine does hits both."""
+    """Run rounds of both in alternation, so that other load of the machine affects both."""
     node, senders = opened(os.path.join(directory, "kernel"), CALLERS)
     other, others = opened(os.path.join(directory, "bare"), CALLERS)
     rows = [recorded(other, sender) for sender in others]

@@ -1,8 +1,8 @@
-"""The server under measurement: the real application, with things that do nothing beside it.
+"""The server under measurement: the real application, with additional no-op endpoints.
 
-Runs as a child: `python -m bench.served DIRECTORY` prints the address once it is ready, and ends
-with its standard input. `/noop` decodes and checks what a send would, and answers; `/noop-mcp` is
-one tool that does nothing, on the same SDK.
+Runs as a child process: `python -m bench.served DIRECTORY` prints the address once it is ready, and
+ends with its standard input. `/noop` decodes and checks a send, and answers. `/noop-mcp` is one
+tool that does nothing, on the same SDK.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ async def _serve(live: LiveNode, options: ServerOptions, url: str, listener: Any
 
 
 async def _checked(request: Request) -> Response:
-    """What a send costs but for the sending."""
+    """Decode and check a send, without sending."""
     given = from_body(await request.body())
     request_of(SEND, {}, given)
     return JsonResponse({"accepted": True})

@@ -1,4 +1,4 @@
-"""The server: HTTP and MCP against what does nothing on the same server, events, and memory."""
+"""The server: HTTP and MCP compared with no-op requests to the same server, events, and memory."""
 
 import json
 import os
@@ -12,7 +12,8 @@ from bench.scene import CALLERS, TEXT, Sender, answer, child, opened
 
 
 class Rates(NamedTuple):
-    """Something a second, of ours and of what does nothing; the ratio is the rounds' median."""
+    """Rates or times of ours and of the no-op requests, as medians. The ratio is the median of the
+    rounds' ratios."""
 
     ratio: float
     ours: float
@@ -20,7 +21,7 @@ class Rates(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Megabytes in use: after the start, after so many messages, and when nothing happened."""
+    """Megabytes in use: after the start, after the messages, and after idle time."""
 
     started: float
     used: float
@@ -28,7 +29,7 @@ class Memory(NamedTuple):
 
 
 class Served:
-    """A server in a child process, and the senders that have joined there."""
+    """A server in a child process, and its senders."""
 
     def __init__(self, directory: str) -> None:
         node, self.senders = opened(directory)
@@ -81,7 +82,7 @@ def _posts(server: Served, path: str, each: int) -> float:
 
 
 def sends(server: Served, each: int, rounds: int) -> Rates:
-    """Durable sends of 32 connections, against posts that are checked and answered."""
+    """Compare durable sends of 32 connections with posts that are only checked and answered."""
     ours, nothing = [], []
     for _ in range(rounds):
         ours.append(_posts(server, "/v1/messages", each))
@@ -109,8 +110,7 @@ def _calls(server: Served, callers: int, each: int, *, nothing: bool) -> dict[st
 
 
 def calls(server: Served, each: int, rounds: int) -> tuple[Rates, Rates]:
-    """MCP sends against a tool that does nothing: milliseconds of one caller, and calls a second
-    of 32."""
+    """Compare MCP sends with a no-op tool: milliseconds of one caller, and calls a second of 32."""
     alone, many = [], []
     for _ in range(rounds):
         alone.append([_calls(server, 1, 2 * each, nothing=nothing) for nothing in (False, True)])
@@ -121,7 +121,7 @@ def calls(server: Served, each: int, rounds: int) -> tuple[Rates, Rates]:
 
 
 def seen(server: Served, times: int) -> tuple[float, float]:
-    """From posting to seeing over Server-Sent Events, in milliseconds: p50 and p99."""
+    """Return the milliseconds from post to server-sent event: p50 and p99."""
     sender, listener = server.senders[:2]
     found = _load(
         do="seen",

@@ -1,7 +1,7 @@
 /* A slower disk, by LD_PRELOAD: every fsync and fdatasync takes 3 ms longer.
  *
- * SQLite calls one of the two for each durable commit and for each checkpoint, so this shows how
- * Interlock does on a disk that takes its promises seriously. Linux only. */
+ * SQLite calls one of the two for each durable commit and for each checkpoint, so this shows
+ * Interlock's speed on a disk with a slow fsync. Linux only. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <time.h>

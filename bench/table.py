@@ -1,4 +1,4 @@
-"""The table that is printed: one line a measurement, the ratio first, the raw figures beside it."""
+"""The printed table: one line for each measurement, with the ratio and the raw figures."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ NAME, VALUE, GOAL, MARK = 44, 9, 8, 6
 
 
 class Goal(NamedTuple):
-    """A bound that the ratio should keep; `least` where more is better."""
+    """A bound for the ratio. With `least`, the ratio must be at least the bound."""
 
     bound: float
     least: bool
@@ -32,7 +32,8 @@ def at_most(bound: float) -> Goal:
 
 
 class Table:
-    """Prints each line as soon as it is known, and remembers what fell short or is missing."""
+    """Prints each line at once, and records the measurements that miss their goal or are
+    skipped."""
 
     def __init__(self) -> None:
         self.short: list[str] = []
@@ -42,14 +43,14 @@ class Table:
         print(
             f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, "
             f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
-            f"fsync {disk_ms:.2f} ms here\n"
+            f"fsync {disk_ms:.2f} ms\n"
         )
         print(_columns("", "ratio", "goal", "", "raw figures"))
 
-    def doing(self, what: str) -> None:
-        """Tells a person at a terminal what takes so long; the next line takes its place."""
+    def doing(self, task: str) -> None:
+        """Show the current measurement at a terminal. The next line replaces it."""
         if sys.stderr.isatty():
-            print(f"{what} …", end="\r", file=sys.stderr, flush=True)
+            print(f"{task} …", end="\r", file=sys.stderr, flush=True)
 
     def ratio(self, name: str, ratio: float, goal: Goal, raw: str) -> None:
         met = goal.met(ratio)
@@ -61,17 +62,17 @@ class Table:
         """A measurement without a goal."""
         self._line(name, value, "", "", raw)
 
-    def left_out(self, name: str, why: str) -> None:
+    def skipped(self, name: str, why: str) -> None:
         self.missing.append(name)
-        self._line(name, "-", "", "", f"left out: {why}")
+        self._line(name, "-", "", "", f"skipped: {why}")
 
     def verdict(self) -> str:
-        said = "Every goal is met." if not self.missing else "Every goal that was measured is met."
+        text = "All goals are met." if not self.missing else "All measured goals are met."
         if self.short:
-            said = f"Short of its goal: {'; '.join(self.short)}."
+            text = f"Goals not met: {'; '.join(self.short)}."
         if self.missing:
-            said += f" Not measured: {'; '.join(self.missing)}."
-        return said
+            text += f" Not measured: {'; '.join(self.missing)}."
+        return text
 
     def _line(self, *parts: str) -> None:
         if sys.stderr.isatty():

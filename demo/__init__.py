@@ -1,1 +1,1 @@
-"""A scripted day of three agents and a person, to be looked at in the dashboard."""
+"""A scripted day of three agents and a person, for the dashboard."""

@@ -1,9 +1,9 @@
-"""`make demo`: starts a server on a workspace of its own, and plays the day before your eyes.
+"""`make demo`: start a server with a new workspace, and run a scripted day in it.
 
     python -m demo [--pace SECONDS] [--end]
 
-Everything is real: a git repository, commits, commands that run, a gate that fails and passes. At
-the end it stays up until Ctrl-C; with --end it ends, having checked the log.
+The day has a real git repository, commits, commands, and a gate that fails and then passes. At the
+end, the demo verifies the log, and the server runs until Ctrl-C. With --end, the demo ends.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from demo.day import play
+from demo.day import run_day
 from demo.stage import Stage
 from interlock.local.link import server_of
 from interlock.local.workspace import dashboard
@@ -27,19 +27,21 @@ STARTS_WITHIN_S = 60
 
 def main() -> int:
     parser = argparse.ArgumentParser("python -m demo", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--pace", type=float, default=2.5, help="seconds between two acts")
-    parser.add_argument("--end", action="store_true", help="end when the day is over")
+    parser.add_argument(
+        "--pace", type=float, default=2.5, help="seconds between two steps (default: 2.5)"
+    )
+    parser.add_argument("--end", action="store_true", help="stop the server when the day is over")
     given = parser.parse_args()
     place = tempfile.mkdtemp(prefix="interlock-demo-")
     try:
         with served(os.path.join(place, "workspace")) as link:
-            print(f"The day begins. Look at {link}\n", flush=True)
+            print(f"The day starts. Open the dashboard: {link}\n", flush=True)
             stage = Stage(place, given.pace)
-            play(stage)
+            run_day(stage)
             verified = stage.verified()
-            print(f"\nThe day is over, and {verified}.", flush=True)
+            print(f"\nThe day is over. {verified}", flush=True)
             if not given.end:
-                print("It stays up until Ctrl-C.", flush=True)
+                print("The server runs until you press Ctrl-C.", flush=True)
                 signal.pause()
     except KeyboardInterrupt:
         print()
@@ -50,14 +52,14 @@ def main() -> int:
 
 @contextmanager
 def served(directory: str) -> Iterator[str]:
-    """A server on a free port for the workspace; the link that signs its owner in."""
+    """Run a server for the workspace on a free port. Yield the link that signs in as the owner."""
     words = [sys.executable, "-m", "interlock", "up", "--port", "0", "--workspace", directory]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:  # noqa: S603 - our own
         try:
             deadline = time.monotonic() + STARTS_WITHIN_S
             while (about := server_of(directory)) is None:
                 if server.poll() is not None or time.monotonic() > deadline:
-                    sys.exit("The server did not start.")
+                    sys.exit(f"The server did not start within {STARTS_WITHIN_S} s.")
                 time.sleep(0.05)
             yield dashboard(about.url, directory)
         finally:

@@ -1,4 +1,4 @@
-"""The day itself."""
+"""The steps of the scripted day."""
 
 from demo.stage import Stage
 from interlock.client import Client
@@ -21,7 +21,7 @@ if __name__ == "__main__":
 RUN_TESTS = ("--", "python3", "-m", "unittest", "-q")
 
 
-def play(stage: Stage) -> None:
+def run_day(stage: Stage) -> None:
     stage.write("shop.py", "def total(prices):\n    return 0\n")
     stage.write(".gitignore", "__pycache__/\n")
     stage.commit("Open the shop")
@@ -30,7 +30,7 @@ def play(stage: Stage) -> None:
     iris = stage.joined("iris")
     nova = stage.joined("nova")
     stage.gate("athena", "iris")
-    stage.tell("vera, a person, and the agents otto, iris and nova have joined; iris holds a gate")
+    stage.tell("The person vera and the agents otto, iris and nova join. iris holds a gate.")
     _morning(stage, vera, otto, nova)
     _work(stage, vera, otto, iris)
     _evening(stage, vera, otto, nova)
@@ -38,7 +38,7 @@ def play(stage: Stage) -> None:
 
 def _morning(stage: Stage, vera: Client, otto: Client, nova: Client) -> None:
     plan = vera.send("AGENT:*", "Today the shop learns to add. Claim before you change anything.")
-    stage.tell("vera tells everyone what today is about")
+    stage.tell("vera tells all agents the plan for the day.")
     otto.read(plan["message"]["id"])
     otto.ack(plan["message"]["id"])
     vera.create_task(
@@ -50,27 +50,27 @@ def _morning(stage: Stage, vera: Client, otto: Client, nova: Client) -> None:
         assignee="@otto",
     )
     vera.create_task("Show the total at checkout", id="B-13", depends_on=["B-12"])
-    stage.tell("vera writes two tasks; the second waits for the first")
+    stage.tell("vera creates two tasks. The second depends on the first.")
     nova.take("B-13")
-    stage.tell("nova tries the second, and is told what it waits for")
+    stage.tell("nova tries to take the second task. Interlock names the task that it waits for.")
     nova.acquire(paths=["docs/**"], repo="acme/shop", note="Wording")
-    stage.tell("nova claims the documentation instead")
+    stage.tell("nova claims the documentation instead.")
     vera.send("@otoo", "Can you start with B-12?")
-    stage.tell("vera misspells a name, and is told that nobody has it")
+    stage.tell("vera misspells a name. Interlock warns that the name is not registered.")
 
 
 def _work(stage: Stage, vera: Client, otto: Client, iris: Client) -> None:
     otto.take("B-12", branch="cents")
-    stage.tell("otto takes B-12")
+    stage.tell("otto takes B-12.")
     stage.write("shop.py", BROKEN)
     stage.write("test_shop.py", TEST)
     stage.commit("Add prices up")
     status = stage.run(
         "otto-cli", "evidence", "run", "--task", "B-12", "--criterion", "1", *RUN_TESTS
     )
-    stage.tell(f"otto runs the tests: exit {status}, on record")
+    stage.tell(f"otto runs the tests. Interlock records the run: exit {status}.")
     stage.run("otto-cli", "task", "submit", "B-12")
-    stage.tell("otto submits all the same, and iris is asked for a verdict")
+    stage.tell("otto submits anyway. Interlock asks iris for a verdict.")
     iris.judge(
         "B-12",
         "athena",
@@ -78,27 +78,27 @@ def _work(stage: Stage, vera: Client, otto: Client, iris: Client) -> None:
         note="0.1 + 0.2 is still 0.30000000000000004",
         fix=["python3 -m unittest -q"],
     )
-    stage.tell("iris fails it; the blocker goes to otto")
+    stage.tell("iris fails the submission. otto receives the blocker.")
     otto.inbox(wait_s=5)
     stage.write("shop.py", FIXED)
     commit = stage.commit("Round to the cent")
     stage.run("otto-cli", "evidence", "run", "--task", "B-12", "--criterion", "1", *RUN_TESTS)
-    said = otto.add_evidence(
+    note = otto.add_evidence(
         {"kind": "note", "task_id": "B-12", "criterion": 2, "text": "See the commit's message."}
     )
     stage.run("otto-cli", "task", "submit", "B-12")
-    stage.tell("otto puts it right, runs the tests again, and submits")
+    stage.tell("otto fixes the code, runs the tests again, and submits.")
     otto.complete("B-12")
-    stage.tell("otto says it is done, and is told what is missing")
-    iris.judge("B-12", "athena", "pass", commit=commit, evidence=[said["evidence"]["id"]])
+    stage.tell("otto tries to complete B-12. Interlock lists what is missing.")
+    iris.judge("B-12", "athena", "pass", commit=commit, evidence=[note["evidence"]["id"]])
     otto.complete("B-12")
-    stage.tell("iris passes that commit, and now B-12 is done")
+    stage.tell("iris passes that commit, and otto completes B-12.")
 
 
 def _evening(stage: Stage, vera: Client, otto: Client, nova: Client) -> None:
     nova.take("B-13")
-    stage.tell("nova takes B-13, which waits for nothing any more")
+    stage.tell("nova takes B-13, which no longer waits for a task.")
     nova.send("@vera", "Is the total shown with or without tax?", type="ask")
-    stage.tell("nova asks vera, who has gone home: interlock review lists it")
-    otto.send("@vera", "B-12 is done: interlock report B-12 tells how.")
-    stage.tell("otto reports")
+    stage.tell("nova asks vera, who is offline. interlock review lists the question.")
+    otto.send("@vera", "B-12 is done. Read the report: interlock report B-12")
+    stage.tell("otto reports to vera.")

@@ -1,4 +1,4 @@
-"""The stage of the day: a workspace, a repository, and who acts on it."""
+"""The setting of the day: a workspace, a repository, and the clients of its agents."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ Answer = dict[str, Any]
 
 
 class Stage:
-    """Acts come one by one, each after a pause, and are told on the terminal."""
+    """Prints each step on the terminal, and pauses after it."""
 
     def __init__(self, place: str, pace_s: float) -> None:
         self.workspace = os.path.join(place, "workspace")
@@ -47,7 +47,7 @@ class Stage:
 
     def git(self, *words: str) -> str:
         who = ["-c", "user.name=Demo", "-c", "user.email=demo@example.com"]
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
+        done = subprocess.run(  # noqa: S603 - our own arguments, no shell
             ["git", "-C", self.repository, *who, *words],  # noqa: S607 - the user's own git
             capture_output=True,
             text=True,
@@ -56,7 +56,7 @@ class Stage:
         return done.stdout
 
     def run(self, sender: str, *words: str) -> int:
-        """A command of `interlock`, as an agent would type it in its shell."""
+        """Run an `interlock` command, as an agent does in its shell. Return its exit code."""
         environment = os.environ | {
             "INTERLOCK_WORKSPACE": self.workspace,
             "INTERLOCK_TOKEN": self._tokens[sender],
@@ -73,4 +73,6 @@ class Stage:
     def verified(self) -> str:
         with Client(self.workspace) as owner:
             found = owner.verify()
-        return f"its {found['entries']} entries verify" if found["ok"] else "its log is DAMAGED"
+        if not found["ok"]:
+            return "Its log is DAMAGED."
+        return f"Its log verifies: {found['entries']} entries."

@@ -13,16 +13,16 @@ ROWS = (
     "durable sends, 32 callers, fsync + 3 ms",
     "durable sends, one caller",
     "durable sends, one caller, fsync + 3 ms",
-    "a send beside a saturated server, worst",
-    "interlock send beside it, worst",
+    "send during saturation, worst",
+    "interlock send during saturation, worst",
     "interlock claim check",
     "interlock send",
     "HTTP sends, 32 connections",
-    "HTTP sends, to bare group commit",
+    "HTTP sends / bare group commit",
     "MCP send, one caller",
     "MCP sends, 32 callers",
-    "sent to seen over events",
-    "MB of the server after 2,000 messages",
+    "time from send to event",
+    "server memory (MB) after 2,000 messages",
     "interlock claim check, served",
     "interlock send, served",
     *(
@@ -30,7 +30,7 @@ ROWS = (
         for way in ("", ", served")
         for event in ("UserPromptSubmit", "PostToolUse", "PreToolUse")
     ),
-    "HTTP hook without news",
+    "HTTP hook without new mail",
     "inbox among 2,000 messages",
     "rebuild",
     "audit verify",
@@ -39,11 +39,11 @@ ROWS = (
         for engine in ("Valkey", "PostgreSQL")
         for row in (
             "sends, 64 callers",
-            "two nodes to one",
-            "ms of sends on two nodes",
-            "appended to folded elsewhere",
+            "sends, two nodes / one",
+            "send time (ms), two nodes",
+            "append to fold on another node",
             "catch-up of a new node",
-            "reads while applying",
+            "reads while following",
         )
     ),
 )
@@ -80,4 +80,4 @@ def test_a_workspace_too_small_to_compare_is_refused() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "--messages is at least 1000" in done.stderr
+    assert "--messages must be at least 1000" in done.stderr

@@ -20,7 +20,7 @@ def test_the_day_is_played_to_its_end_and_its_log_verifies() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "otto runs the tests: exit 1, on record" in done.stdout
-    assert "now B-12 is done" in done.stdout
-    assert "entries verify" in done.stdout
+    assert "Interlock records the run: exit 1." in done.stdout
+    assert "otto completes B-12" in done.stdout
+    assert "Its log verifies" in done.stdout
     assert done.stderr == ""

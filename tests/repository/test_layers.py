@@ -23,10 +23,10 @@ PACKAGE = os.path.join(REPO, "src", "interlock")
 
 ONE_WAY = "Imports point one way"
 NODE_ONLY = "Only the node imports the rules and the stores"
-DOORS = "Doors do not know each other"
-FRONT = "The package itself imports nothing of its own"
+DOORS = "Doors do not import each other"
+FRONT = "The package itself imports none of its modules"
 SCHEMAS = "Only the command line imports the schemas"
-PURE = "Rules and contracts see no clock, chance, environment or network"
+PURE = "Rules use no clock, randomness, environment or network"
 
 
 class Violation(NamedTuple):

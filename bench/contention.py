@@ -1,7 +1,7 @@
-"""How long a writer waits beside a process that keeps the workspace saturated.
+"""How long a writer waits while another process saturates the workspace.
 
-Runs as a child too: `python -m bench.beside DIRECTORY` takes tokens on the first line of standard
-input and sends with all of them until standard input ends.
+Runs as a child process too: `python -m bench.contention DIRECTORY` reads tokens from the first line
+of standard input, and sends with all of them until standard input ends.
 """
 
 import json
@@ -20,8 +20,8 @@ from interlock.verbs.credentials import Credentials
 
 
 class Waits(NamedTuple):
-    """Milliseconds: of single sends of another process, and of whole commands; both without and
-    beside the saturating process, which got `speed` sends a second done meanwhile."""
+    """Milliseconds of single sends of another process, and of whole commands, each without and with
+    the saturating process. `speed` is the sends a second of the saturating process."""
 
     sends_alone: list[float]
     sends: list[float]
@@ -31,7 +31,7 @@ class Waits(NamedTuple):
 
 
 def measure(directory: str, commands: int, sends: int) -> Waits:
-    """`sends` are those of one process between two commands."""
+    """`sends` is the number of sends of one process between two commands."""
     place = os.path.join(directory, "workspace")
     node, senders = opened(place, CALLERS + 1)
     writer = senders.pop()
@@ -53,20 +53,20 @@ def measure(directory: str, commands: int, sends: int) -> Waits:
         return inside, whole
 
     both_alone = both()
-    saturating = child("bench.beside", place)
+    saturating = child("bench.contention", place)
     assert saturating.stdin is not None
     assert saturating.stdout is not None
     saturating.stdin.write(json.dumps([sender.credentials.token for sender in senders]) + "\n")
     saturating.stdin.flush()
     try:
         saturating.stdout.readline()
-        both_beside = both()
+        both_contended = both()
         speed = answer(saturating)
     finally:
         saturating.kill()
         saturating.wait()
     node.close()
-    return Waits(both_alone[0], both_beside[0], both_alone[1], both_beside[1], speed)
+    return Waits(both_alone[0], both_contended[0], both_alone[1], both_contended[1], speed)
 
 
 def _ms(work: Callable[[], None]) -> float:
@@ -76,7 +76,7 @@ def _ms(work: Callable[[], None]) -> float:
 
 
 def saturate(directory: str) -> float:
-    """Sends with every token until standard input ends; gives the sends a second."""
+    """Send with every token until standard input ends. Return the sends a second."""
     tokens = json.loads(sys.stdin.readline())
     senders = [
         Sender(f"agent{number}", f"@agent{(number + 1) % len(tokens)}", Credentials(token=token))
