@@ -12,8 +12,8 @@ from bench.scene import CALLERS, TEXT, Sender, answer, child, opened
 
 
 class Rates(NamedTuple):
-    """Rates or times of ours and of the no-op requests, as medians. The ratio is the median of the
-    rounds' ratios."""
+    """Rates or times of Interlock and of the no-op requests, as medians. The ratio is the median of
+    the rounds' ratios."""
 
     ratio: float
     ours: float

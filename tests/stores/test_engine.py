@@ -221,7 +221,7 @@ def test_advancing_moves_the_head(log: Log) -> None:
 def test_a_position_cannot_be_appended_twice(log: Log) -> None:
     log.append(None)
     before = log.facts()
-    with pytest.raises(Exception), log.engine.turn():  # noqa: B017 - each engine's own
+    with pytest.raises(Exception), log.engine.turn():  # noqa: B017 - each engine raises its own error
         log.engine.append(Entry(1, b"another", None, None))
     assert log.facts() == before
 

@@ -1,5 +1,5 @@
-"""The log's Merkle tree, as RFC 6962 defines it: the frontier that grows with every append, and
-the paths that prove to a reader that an entry is in the log, or that the log only grew.
+"""The log's Merkle tree, as RFC 6962 defines it. The frontier grows with every append. Paths prove
+to a reader that an entry is in the log, or that the log only grew.
 
 This module stores no tree. An append needs only the frontier. A path is computed from the leaf
 hashes on request.
@@ -16,7 +16,7 @@ _MAX_SIZE = 2 ** (8 * _SIZE_BYTES) - 1
 
 
 def leaf_hash(data: bytes) -> bytes:
-    """The hash of an entry. The prefix keeps an entry from posing as an inner node."""
+    """Return the hash of an entry. The prefix distinguishes entries from inner nodes."""
     return sha256(b"\x00" + data).digest()
 
 
