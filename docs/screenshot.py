@@ -1,10 +1,10 @@
-"""Makes the pictures of docs/dashboard.md: a day of three agents and a person, and one task of it;
-and that of docs/connectors.md, where a client asks this person to be connected.
+"""Take the screenshots of docs/dashboard.md (the dashboard and a task, after a day of three agents
+and a person) and of docs/connectors.md (a client asks this person for consent).
 
     .venv/bin/python docs/screenshot.py [NAME]...
 
-The day is played on a workspace of its own with a clock that is set by hand, and shown by the web
-door as `interlock up` would.
+The script records the day in a temporary workspace with a manual clock, and serves the pages of the
+web door as `interlock up` does.
 """
 
 import asyncio
@@ -78,13 +78,13 @@ ASKED = {
 BRIEF = """\
 People click twice when the answer is slow, and are charged twice.
 
-The order carries a key that the button makes once. Whoever sends the same key again gets the first
-answer. Nothing else of the checkout changes.
+The button makes one key for each order. The server answers a repeated key with the first answer.
+The rest of the checkout does not change.
 """
 
 
 class Day:
-    """Plays acts at minutes before now."""
+    """Makes requests in a workspace, at times before now."""
 
     def __init__(self, directory: str) -> None:
         self.now = int(time.time() * 1000)
@@ -104,20 +104,23 @@ class Day:
         )
         self.tokens[joined["sender"]] = token
 
-    def does(self, ago: float, who: str, act: Any, session: str | None = None) -> Any:
+    def does(self, ago: float, sender: str, request: Any, session: str | None = None) -> Any:
+        """Make a request as a sender, `ago` minutes before now."""
         self.at = self.now - int(ago * MINUTE)
-        return self.node.call(Credentials(self.tokens[who], session), act)
+        return self.node.call(Credentials(self.tokens[sender], session), request)
 
     def mail(
-        self, ago: float, who: str, to: str, text: str, type: str = "send", **more: Any
+        self, ago: float, sender: str, to: str, text: str, type: str = "send", **more: Any
     ) -> str:
         member = {"ask": "question", "command": "command", "blocker": "what"}.get(type, "text")
         payload = {member: text} | more.pop("payload", {})
-        answer = self.does(ago, who, SendMessage(to, payload, type, **more))
+        answer = self.does(ago, sender, SendMessage(to, payload, type, **more))
         return str(answer["message"]["id"])
 
-    def ran(self, ago: float, who: str, tree: str, exit_code: int, tests: dict[str, int]) -> None:
-        """A run for the first criterion of B-0444, at a commit that is named by its beginning."""
+    def ran(
+        self, ago: float, sender: str, tree: str, exit_code: int, tests: dict[str, int]
+    ) -> None:
+        """Record a run for the first criterion of B-0444. `tree` is repeated to a full hash."""
         counts = ", ".join(f"{number} {what}" for what, number in tests.items())
         output = f"{'.' * 41}\n{counts} in 3.12s\n".encode()
         payload = {
@@ -134,8 +137,8 @@ class Day:
             "tests": tests,
             "output": {"sha256": digest(output), "size": len(output)},
         }
-        upload = self.does(ago, who, PutChunk(output, len(output)), SESSION)["upload"]
-        self.does(ago, who, AddEvidence(payload, upload), SESSION)
+        upload = self.does(ago, sender, PutChunk(output, len(output)), SESSION)["upload"]
+        self.does(ago, sender, AddEvidence(payload, upload), SESSION)
 
     def seen(self, **minutes: float) -> None:
         for sender, ago in minutes.items():
@@ -171,10 +174,10 @@ def morning(day: Day) -> None:
         "new tax rates. Claim before you change anything, and ask me rather than guess.",
         subject="Plan for today",
     )
-    for ago, who in ((210, "otto-cli"), (208, "neo-gpt"), (205, "iris")):
-        day.does(ago, who, ListInbox())
-        day.does(ago, who, ReadMessage(plan))
-        day.does(ago, who, AckMessages((plan,)))
+    for ago, sender in ((210, "otto-cli"), (208, "neo-gpt"), (205, "iris")):
+        day.does(ago, sender, ListInbox())
+        day.does(ago, sender, ReadMessage(plan))
+        day.does(ago, sender, AckMessages((plan,)))
     took = day.mail(204, "otto-cli", "@vera", "I take B-0444.", reply_to=plan)
     day.does(198, "vera", ReadMessage(took))
     day.does(198, "vera", AckMessages((took,)))
@@ -196,7 +199,7 @@ def morning(day: Day) -> None:
 
 
 def work(day: Day) -> None:
-    """Tasks in every state; B-0444 was failed once, put right, and waits for a verdict."""
+    """Create tasks in every state. A gate failed B-0444 once; its fix waits for a verdict."""
     for id, title, gates in (
         ("B-0444", "The checkout survives a double click", ("review", "wording")),
         ("B-0449", "Invoices use the new tax rates", ("review",)),
@@ -228,9 +231,9 @@ def work(day: Day) -> None:
     )
     day.ran(55, "otto-cli", "9be7", exit_code=0, tests={"passed": 44})
     note = {"kind": "note", "task_id": "B-0444", "criterion": 2, "text": "Iris has read the page."}
-    said = day.does(54.6, "otto-cli", AddEvidence(note), SESSION)["evidence"]["id"]
+    attached = day.does(54.6, "otto-cli", AddEvidence(note), SESSION)["evidence"]["id"]
     day.does(54, "otto-cli", SubmitTask("B-0444", "9be7" * 10, "9be7" * 10), SESSION)
-    day.does(53, "iris", GiveVerdict("B-0444", "wording", "pass", evidence=(said,)))
+    day.does(53, "iris", GiveVerdict("B-0444", "wording", "pass", evidence=(attached,)))
 
 
 def afternoon(day: Day) -> None:
@@ -244,9 +247,7 @@ def afternoon(day: Day) -> None:
             ttl_s=7200,
         ),
     )
-    day.does(
-        30, "vera", AcquireClaim(item="release-4.2", ttl_s=86_400, note="Nobody merges but me")
-    )
+    day.does(30, "vera", AcquireClaim(item="release-4.2", ttl_s=86_400, note="Only I merge"))
     day.does(23, "iris", AcquireClaim(item="docs/checkout.md", ttl_s=1600, note="Wording"))
     day.mail(40, "neo-gpt", "@vara", "Which rate has the shop in Basel?", ttl_s=900)
     blocker = day.mail(
@@ -276,8 +277,8 @@ def afternoon(day: Day) -> None:
         "otto-cli",
         "@iris",
         "Please read the text of the new error page. The second sentence promises a refund, and I "
-        "do not know whether we can. What the customer sees is in src/checkout/errors.html, and "
-        "what support says is in docs/checkout.md. The whole page follows, so you need not check "
+        "do not know whether we can. The page is src/checkout/errors.html, and the text of the "
+        "support team is in docs/checkout.md. The whole page follows, so you need not check "
         "it out.\n\n" + "<p>Your order was received once, however often you clicked.</p>\n" * 40,
         subject="Wording of the error page",
     )
@@ -291,7 +292,7 @@ def afternoon(day: Day) -> None:
 
 @contextmanager
 def served(day: Day, token: str) -> Iterator[str]:
-    """The web door of the day's workspace, on a free port."""
+    """Serve the web door of the day's workspace on a free port."""
     listening = threading.Event()
 
     @asynccontextmanager
@@ -309,7 +310,7 @@ def served(day: Day, token: str) -> Iterator[str]:
     app = Starlette(lifespan=lifespan)
 
     async def known(scope: Scope, receive: Receive, send: Send) -> None:
-        """What the guard would say: people sign in only where they cannot be overheard."""
+        """Set the base address, as the server's guard does for a safe connection."""
         scope["interlock.base"] = PUBLIC
         await app(scope, receive, send)
 
@@ -343,7 +344,7 @@ def show_board(browser: Browser, url: str, token: str, names: list[str]) -> None
 
 
 def show_consent(browser: Browser, day: Day, invitation: str) -> None:
-    """Vera joins by her invitation, and is asked."""
+    """Join as Vera with her invitation, and open the consent page."""
     page = browser.new_page(viewport={"width": 900, "height": 700})
     page.goto(f"{PUBLIC}/invite/{invitation}")
     for field in ("password", "again"):
@@ -359,7 +360,7 @@ def show_consent(browser: Browser, day: Day, invitation: str) -> None:
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        sys.exit("No chromium was found on the PATH.")
+        sys.exit("Chromium is not on the PATH. Install it, for example with .ci/programs.")
     names = sys.argv[1:] or [name for _, _, name in PICTURES] + [CONSENT]
     token = compose(os.urandom(SECRET_BYTES))
     invitation = compose(os.urandom(SECRET_BYTES), INVITATION)

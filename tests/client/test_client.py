@@ -1,8 +1,8 @@
-"""The Python client: every verb, synchronous and not, over a directory without a server, a server's
-URL, and its socket. The same outcome each time, and the same error object.
+"""The Python client: every verb, synchronous and asynchronous, over a directory without a server, a
+server's URL, and its socket. The outcome and the error object must always be the same.
 
-The requests come from `world/rows`, and the method of a verb from its declaration. The tests
-written by hand call methods by their names."""
+The requests come from `world/rows`, and the method of a verb from its declaration. The other tests
+call methods by their names."""
 
 import inspect
 import os
@@ -42,7 +42,7 @@ def verbs() -> dict[str, Method[..., Any]]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nobody_around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An environment that names no workspace, no token and no session."""
     with pytest.MonkeyPatch.context() as patch:
         for name in chosen.others(os.environ):
@@ -71,7 +71,7 @@ def workspace(
     ],
     ids=lambda verb: method_of(verb),
 )
-def test_a_verb_has_one_outcome_through_every_client(
+def test_verb_has_the_same_outcome_through_every_client(
     verb: type[Verb], furnished: Furnished, tmp_path: Path, servers: Servers
 ) -> None:
     row = example(verb)
@@ -82,7 +82,9 @@ def test_a_verb_has_one_outcome_through_every_client(
     check_outcomes(row, furnished, outcomes)
 
 
-def test_files_of_the_server_are_for_clients_on_its_machine(workspace: ClientWorkspace) -> None:
+def test_verbs_with_server_files_work_only_on_the_servers_machine(
+    workspace: ClientWorkspace,
+) -> None:
     if workspace.way != "url":
         assert workspace.owner.backup(workspace.root / "backup.db")["entries"] > 0
         assert (workspace.root / "backup.db").exists()
@@ -93,7 +95,7 @@ def test_files_of_the_server_are_for_clients_on_its_machine(workspace: ClientWor
             getattr(workspace.owner, method_of(verb))(**given)
 
 
-# --- methods that do more than to pass fields on, and those whose effect another call shows
+# --- methods that transform their arguments, and methods whose effect another call shows
 
 
 def test_send_takes_text_as_the_main_member_of_a_type_and_a_key(workspace: ClientWorkspace) -> None:
@@ -123,7 +125,7 @@ def test_ack_takes_several_messages(workspace: ClientWorkspace) -> None:
     assert workspace.vera.ack(three, decline=True) == {"declined": [three]}
 
 
-def test_an_inbox_shows_mail_through_the_adapter_python(workspace: ClientWorkspace) -> None:
+def test_inbox_records_receipts_with_the_adapter_python(workspace: ClientWorkspace) -> None:
     first = workspace.otto.send("@vera", "one")["message"]
     second = workspace.otto.send("@vera", "two")["message"]
     found = workspace.vera.inbox(after=first["seq"] - 1, limit=1)
@@ -139,7 +141,7 @@ def test_an_inbox_shows_mail_through_the_adapter_python(workspace: ClientWorkspa
     assert workspace.vera.inbox(after=second["seq"], wait_s=1)["messages"] == []
 
 
-def test_a_claim_is_on_an_item_or_on_one_path_or_several(workspace: ClientWorkspace) -> None:
+def test_claim_covers_an_item_one_path_or_several_paths(workspace: ClientWorkspace) -> None:
     got = workspace.otto.acquire("A-1", branch="main", worktree="/w", note="mine", ttl_s=60)
     assert got["acquired"]
     assert (got["claim"]["holder"], got["claim"]["branch"]) == ("@otto", "main")
@@ -171,12 +173,12 @@ def test_identify_token_hashes_the_token(workspace: ClientWorkspace) -> None:
     assert workspace.otto.identify_token("some other token") == {"known": False}
 
 
-def test_attend_acts_through_the_adapter_python_unless_told_otherwise(
+def test_attend_uses_the_adapter_python_by_default(
     workspace: ClientWorkspace,
 ) -> None:
     sent = workspace.otto.send("@vera", "are you there?")["message"]["id"]
-    told = workspace.vera.attend("prompt")
-    assert sent in [message["id"] for message in told["news"]]
+    answer = workspace.vera.attend("prompt")
+    assert sent in [message["id"] for message in answer["news"]]
     assert "news" not in workspace.vera.attend("tool")
     (step,) = workspace.otto.receipts(sent)["deliveries"][0]["history"][1:]
     assert (step["state"], step["adapter"]) == ("woken", "python")
@@ -186,19 +188,19 @@ def test_attend_acts_through_the_adapter_python_unless_told_otherwise(
     assert workspace.vera.attend("idle", wait_s=1)["address"] == "@vera"
 
 
-def test_an_invitation_makes_a_token_that_works(workspace: ClientWorkspace) -> None:
+def test_accepted_invitation_returns_a_working_token(workspace: ClientWorkspace) -> None:
     code = workspace.owner.invite("hanna")["invitation"]
     made = workspace.hand(None).accept_invitation(code)
     assert workspace.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
 
 
-def test_join_makes_a_token_that_works(workspace: ClientWorkspace) -> None:
+def test_join_returns_a_working_token(workspace: ClientWorkspace) -> None:
     made = workspace.owner.join("mira", surface="cli", label="for a test", scopes=["mail"])
     assert (made["sender"], made["scopes"]) == ("mira-cli", ["mail"])
     assert workspace.hand(made["token"]).whoami()["address"] == "@mira-cli"
 
 
-def test_a_new_token_replaces_the_old_one(workspace: ClientWorkspace) -> None:
+def test_rotated_token_replaces_the_old_one(workspace: ClientWorkspace) -> None:
     old = workspace.owner.mint_token("vera")
     new = workspace.owner.rotate_token(old["id"])
     assert new["replaced"] == [old["id"]]
@@ -207,7 +209,7 @@ def test_a_new_token_replaces_the_old_one(workspace: ClientWorkspace) -> None:
         workspace.hand(old["token"]).whoami()
 
 
-def test_a_browser_that_was_signed_out_is_told_so(workspace: ClientWorkspace) -> None:
+def test_revoked_browser_session_is_refused_as_revoked(workspace: ClientWorkspace) -> None:
     browser = token_id(hashed(workspace.tokens["rosa"]))
     assert workspace.owner.revoke_connection(browser) == {"revoked": [browser]}
     with pytest.raises(errors.BadToken, match="was revoked"):
@@ -226,11 +228,11 @@ def test_restored_tokens_are_refused_until_they_are_reaffirmed(workspace: Client
     assert workspace.otto.whoami()["sender"] == "otto"
 
 
-# --- what the verbs are
+# --- the set of methods
 
 
-def asked(verb: Method[..., Any]) -> Any:
-    """The act of a verb with nothing said but what must be."""
+def minimal_request(verb: Method[..., Any]) -> Any:
+    """Return the request of a method with only its required parameters."""
     needed = {
         name: {"data": b"x", "size": 1, "rows": ()}.get(name, "x")
         for name, parameter in inspect.signature(verb.describe).parameters.items()
@@ -241,20 +243,20 @@ def asked(verb: Method[..., Any]) -> Any:
     return verb.describe(None, **needed).request
 
 
-def test_every_act_that_can_be_asked_for_has_one_verb() -> None:
-    found = [type(asked(verb)) for verb in verbs().values()]
+def test_every_routed_verb_has_one_method() -> None:
+    found = [type(minimal_request(verb)) for verb in verbs().values()]
     assert sorted(map(str, found)) == sorted(map(str, ROUTED))
 
 
 @pytest.mark.parametrize("name", verbs())
-def test_a_verb_promises_what_its_act_is_answered_with(name: str) -> None:
+def test_method_returns_the_answer_type_of_its_verb(name: str) -> None:
     verb = verbs()[name]
     (promised,) = get_args(get_type_hints(verb.describe)["return"])
-    assert promised == catalogue.answer_type(type(asked(verb)))
+    assert promised == catalogue.answer_type(type(minimal_request(verb)))
 
 
 @pytest.mark.parametrize("name", verbs())
-def test_a_verb_shows_its_parameters_and_says_what_it_does(name: str) -> None:
+def test_method_has_its_own_signature_name_and_docstring(name: str) -> None:
     client = interlock.connect("nowhere")
     method = getattr(client, name)
     assert "self" not in inspect.signature(method).parameters
@@ -262,21 +264,21 @@ def test_a_verb_shows_its_parameters_and_says_what_it_does(name: str) -> None:
     assert method.__name__ == name
 
 
-def test_both_clients_have_the_same_verbs() -> None:
+def test_both_clients_have_the_same_methods() -> None:
     shared = set(verbs()) | {"listen", "claimed", "call"}
     assert shared <= set(dir(AsyncClient))
 
 
 def test_the_client_acts_as_the_owner_where_the_verb_allows_it() -> None:
-    personal = {verb for verb in ROUTED if asked_by_sender(verb)}
+    personal = {verb for verb in ROUTED if needs_sender(verb)}
     owners = {v for v in ROUTED if v.declared.owner or v.declared.open or v.declared.maintenance}
-    # The owner may make these requests too, and names itself to do so.
+    # The owner may also call these verbs, but only by an explicit choice.
     assert personal & owners == {CancelTask, ResolveBlocker, Mute}
     anyone = {verb for verb in ROUTED if verb.declared.anyone}
     assert personal | owners | anyone == {*ROUTED}
 
 
-def asked_by_sender(verb: type[Verb]) -> bool:
+def needs_sender(verb: type[Verb]) -> bool:
     required = dict.fromkeys((f.name for f in fields_of(verb).values() if f.required), "x")
     return verb(**required).needs_sender()
 
@@ -285,37 +287,37 @@ def asked_by_sender(verb: type[Verb]) -> bool:
 
 
 REFUSED: dict[str, tuple[type[errors.Refusal], Callable[[ClientWorkspace], Any]]] = {
-    "a recipient of no shape": (
+    "invalid recipient shape": (
         errors.InvalidRecipientShape,
         lambda workspace: workspace.otto.send("AGENT:vera", "hello"),
     ),
-    "no such message": (errors.NotFound, lambda workspace: workspace.otto.read("#999999")),
-    "no such type": (
+    "unknown message": (errors.NotFound, lambda workspace: workspace.otto.read("#999999")),
+    "unknown type": (
         errors.UnknownType,
         lambda workspace: workspace.otto.send("@vera", "x", type="sned"),
     ),
-    "a verb's own type": (
+    "type with its own verb": (
         errors.UseVerb,
         lambda workspace: workspace.otto.send("@vera", type="agent_joined", payload={}),
     ),
     "no payload": (errors.InvalidMessage, lambda workspace: workspace.otto.send("@vera")),
-    "a scope that is missing": (errors.MissingScope, lambda workspace: workspace.otto.pause()),
-    "a fence that is stale": (
+    "missing scope": (errors.MissingScope, lambda workspace: workspace.otto.pause()),
+    "stale fence": (
         errors.StaleFence,
         lambda workspace: workspace.otto.release("F-1", fence=1),
     ),
-    "another body": (
+    "same key, another body": (
         errors.IdempotencyConflict,
         lambda workspace: [
             workspace.otto.send("@vera", text, key="k-9") for text in ("one", "two")
         ],
     ),
-    "nobody's token": (errors.BadToken, lambda workspace: workspace.hand("ilk_nobody").whoami()),
-    "an item and paths": (
+    "unknown token": (errors.BadToken, lambda workspace: workspace.hand("ilk_unknown").whoami()),
+    "item and paths": (
         errors.Usage,
         lambda workspace: workspace.otto.check("C-9", paths=["a"], repo="r"),
     ),
-    "no such task": (
+    "unknown task": (
         errors.NotFound,
         lambda workspace: workspace.vera.judge("W-99", "athena", "pass"),
     ),
@@ -327,33 +329,33 @@ REFUSED: dict[str, tuple[type[errors.Refusal], Callable[[ClientWorkspace], Any]]
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_a_refusal_is_the_same_exception_wherever_it_comes_from(
+def test_refusal_is_the_same_exception_through_every_client(
     why: str, workspace: ClientWorkspace
 ) -> None:
     kind, call = REFUSED[why]
     with pytest.raises(errors.Refusal) as caught:
         call(workspace)
     assert type(caught.value) is kind
-    told = caught.value.as_dict()
-    assert told["message"]
+    error = caught.value.as_dict()
+    assert error["message"]
     if kind is errors.InvalidRecipientShape:
-        assert (told["to"], told["did_you_mean"]) == ("AGENT:vera", ["@vera"])
-        assert len(told["valid_shapes"]) == 2
+        assert (error["to"], error["did_you_mean"]) == ("AGENT:vera", ["@vera"])
+        assert len(error["valid_shapes"]) == 2
 
 
-def test_text_is_given_once(workspace: ClientWorkspace) -> None:
+def test_send_refuses_text_that_is_also_in_the_payload(workspace: ClientWorkspace) -> None:
     with pytest.raises(errors.Usage):
         workspace.otto.send("@vera", "here", payload={"text": "and there"})
 
 
-# --- the parts that are no verbs
+# --- call, large bodies, the server, the repository
 
 
-def test_any_act_can_be_asked_for_as_it_is(workspace: ClientWorkspace) -> None:
+def test_call_takes_any_request(workspace: ClientWorkspace) -> None:
     assert workspace.otto.call(Whoami())["sender"] == "otto"
 
 
-def test_a_large_body_comes_back_as_it_was(workspace: ClientWorkspace) -> None:
+def test_large_body_comes_back_unchanged(workspace: ClientWorkspace) -> None:
     text = "ein Satz ohne Ende, über 9 MiB\n" * 300_000
     sent = workspace.otto.send("@vera", text, key="large")
     assert workspace.vera.read(sent["message"]["id"])["payload"]["text"] == text
@@ -361,7 +363,7 @@ def test_a_large_body_comes_back_as_it_was(workspace: ClientWorkspace) -> None:
     assert again["message"]["id"] == sent["message"]["id"]
 
 
-def test_a_large_body_that_is_refused_leaves_no_upload(workspace: ClientWorkspace) -> None:
+def test_refused_large_body_leaves_no_upload(workspace: ClientWorkspace) -> None:
     unused = "SELECT DISTINCT upload FROM blob_chunks EXCEPT SELECT upload FROM blobs"
     before = Place(workspace.root).query(unused)
     with pytest.raises(errors.InvalidRecipientShape):
@@ -371,17 +373,17 @@ def test_a_large_body_that_is_refused_leaves_no_upload(workspace: ClientWorkspac
     assert Place(workspace.root).query(unused) == before
 
 
-def test_where_a_server_runs_it_is_the_one_that_is_asked(workspace: ClientWorkspace) -> None:
+def test_client_calls_the_running_server(workspace: ClientWorkspace) -> None:
     if workspace.way == "directory":
         assert not (workspace.directory / "server.json").exists()
         return
     done = 'interlock_http_responses_total{status="200"}'
     before = workspace.served.metric(done)
     workspace.otto.whoami()
-    assert workspace.served.metric(done) == before + 2  # looking at it is one of them
+    assert workspace.served.metric(done) == before + 2  # reading the metric is one of them
 
 
-def test_paths_are_of_the_repository_that_one_stands_in(
+def test_paths_are_relative_to_the_current_repository(
     workspace: ClientWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
@@ -393,10 +395,10 @@ def test_paths_are_of_the_repository_that_one_stands_in(
     assert workspace.vera.check(paths=["src/**"])["claimed"]
 
 
-# --- who acts
+# --- identity and workspace
 
 
-def test_a_token_in_the_environment_acts(
+def test_token_in_the_environment_is_used(
     workspace: ClientWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_TOKEN", workspace.tokens["vera"])
@@ -405,7 +407,7 @@ def test_a_token_in_the_environment_acts(
     assert (me["sender"], me["session"]) == ("vera", "s-env")
 
 
-def test_a_token_that_is_given_comes_before_the_environment(
+def test_given_token_overrides_the_environment(
     workspace: ClientWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_TOKEN", workspace.tokens["vera"])
@@ -418,12 +420,12 @@ def test_a_token_that_is_given_comes_before_the_environment(
     assert workspace.hand(workspace.tokens["vera"], "s-other").whoami()["session"] == "s-other"
 
 
-def test_nobody_acts_where_nobody_is_said_to(workspace: ClientWorkspace) -> None:
+def test_client_without_an_identity_is_refused(workspace: ClientWorkspace) -> None:
     with pytest.raises(errors.NoIdentity):
         workspace.hand(None).whoami()
 
 
-def test_the_only_credential_kept_acts_and_goes_on_acting(place: Place) -> None:
+def test_only_credential_is_used_until_the_client_closes(place: Place) -> None:
     place.join("otto")
     with interlock.connect(place.workspace) as client:
         assert client.whoami()["sender"] == "otto"
@@ -436,7 +438,7 @@ def test_the_only_credential_kept_acts_and_goes_on_acting(place: Place) -> None:
         client.whoami()
 
 
-def test_without_a_place_it_is_the_one_that_the_command_finds(
+def test_default_workspace_is_the_one_that_the_command_line_finds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)["directory"]
@@ -454,7 +456,7 @@ def test_connecting_opens_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_of_no_server_is_refused_at_once() -> None:
+def test_url_with_an_unsupported_scheme_is_refused_at_once() -> None:
     with pytest.raises(errors.Usage):
         interlock.connect("ftp://example.com")
 
@@ -462,7 +464,7 @@ def test_an_address_of_no_server_is_refused_at_once() -> None:
 # --- the package
 
 
-def test_the_package_is_imported_without_the_client() -> None:
+def test_importing_the_package_does_not_import_the_client() -> None:
     script = "import interlock, sys; print(sorted(m for m in sys.modules if 'interlock' in m))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S, check=True
@@ -470,6 +472,6 @@ def test_the_package_is_imported_without_the_client() -> None:
     assert done.stdout == "['interlock']\n"
 
 
-def test_the_package_has_nothing_that_it_does_not_have() -> None:
+def test_unknown_attribute_of_the_package_raises_attribute_error() -> None:
     with pytest.raises(AttributeError):
         interlock.disconnect  # type: ignore[attr-defined] # noqa: B018

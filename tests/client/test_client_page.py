@@ -1,5 +1,4 @@
-"""The page about the Python client is true: its blocks are one program, which prints what the page
-says."""
+"""The blocks of docs/client.md are one program. It must print the output that the page shows."""
 
 import io
 import re
@@ -20,7 +19,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:^```text\n(.*?)^```$)?", re.MULTI
 ADDRESS = "http://127.0.0.1:7420"
 
 
-def test_the_page_prints_what_it_shows(
+def test_program_on_the_page_prints_the_shown_output(
     place: Place, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):

@@ -1,5 +1,5 @@
-"""The Python client where time passes: mail as it arrives, claims for a block, calls that are
-cancelled, and servers that go away."""
+"""The Python client over time: arriving mail, claims for a block, cancelled calls, and servers that
+stop."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ Collect = Callable[[Client, int | None, int, list[str]], None]
 
 
 @pytest.fixture(autouse=True)
-def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No credentials of the machine, in the environment or at home."""
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the machine's own credentials, in the environment and in the home directory."""
     for name in chosen.others(os.environ):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -49,7 +49,7 @@ def vera(workspace: ClientWorkspace) -> Client:
 
 
 def reach(workspace: ClientWorkspace) -> str:
-    """How vera can be reached: `wakes` while a call of hers waits."""
+    """Return the reach of vera: `wakes` while one of her calls waits."""
     return str(workspace.otto.agents("vera")["agents"][0]["reach"])
 
 
@@ -97,7 +97,7 @@ each_listener = pytest.mark.parametrize("listen", LISTENERS, ids=lambda each: ea
 def listening(
     listen: Collect, client: Client, after: int | None, count: int
 ) -> Iterator[list[str]]:
-    """Listens in a thread for so many messages, which are all there at the end of the block."""
+    """Listen for `count` messages in a thread. The list is complete after the block."""
     texts: list[str] = []
     thread = threading.Thread(target=listen, args=(client, after, count, texts), daemon=True)
     thread.start()
@@ -107,7 +107,7 @@ def listening(
 
 
 @each_listener
-def test_mail_is_handed_over_as_it_arrives(workspace: ClientWorkspace, listen: Collect) -> None:
+def test_listen_yields_mail_as_it_arrives(workspace: ClientWorkspace, listen: Collect) -> None:
     workspace.otto.send("@vera", "1")
     workspace.otto.send("@vera", "2")
     with listening(listen, vera(workspace), 0, 4) as texts:
@@ -120,7 +120,7 @@ def test_mail_is_handed_over_as_it_arrives(workspace: ClientWorkspace, listen: C
 
 
 @each_listener
-def test_listening_begins_now_where_nothing_else_is_said(
+def test_listen_starts_at_the_end_of_the_log_by_default(
     workspace: ClientWorkspace, listen: Collect
 ) -> None:
     workspace.otto.send("@vera", "before")
@@ -132,7 +132,7 @@ def test_listening_begins_now_where_nothing_else_is_said(
 
 @each_listener
 @pytest.mark.parametrize("way", ["url", "socket"])
-def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothing(
+def test_listen_neither_loses_nor_repeats_mail_when_the_server_is_killed(
     way: Way, listen: Collect, tmp_path: Path, servers: Servers
 ) -> None:
     with opened_workspace(tmp_path, Manner(way, "sync"), servers) as workspace:
@@ -152,7 +152,7 @@ def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothin
         assert texts == [str(number) for number in range(9)]
 
 
-def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path, servers: Servers) -> None:
+def test_listen_reconnects_after_the_server_stops(tmp_path: Path, servers: Servers) -> None:
     with opened_workspace(tmp_path, Manner("url", "sync"), servers) as workspace:
         with listening(listened, vera(workspace), 0, 1) as texts:
             until(lambda: reach(workspace) == "wakes")
@@ -162,7 +162,7 @@ def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path, servers: Se
         assert texts == ["here again"]
 
 
-def test_a_refusal_ends_the_listening(workspace: ClientWorkspace) -> None:
+def test_refusal_ends_listen(workspace: ClientWorkspace) -> None:
     refused: list[errors.Refusal] = []
 
     def listen() -> None:
@@ -181,7 +181,7 @@ def test_a_refusal_ends_the_listening(workspace: ClientWorkspace) -> None:
     assert [type(refusal) for refusal in refused] == [errors.BadToken]
 
 
-def test_listening_goes_on_where_it_was_left(workspace: ClientWorkspace) -> None:
+def test_second_loop_continues_after_the_last_message(workspace: ClientWorkspace) -> None:
     sent = [
         workspace.otto.send("@vera", text)["message"]["seq"] for text in ("one", "two", "three")
     ]
@@ -191,7 +191,7 @@ def test_listening_goes_on_where_it_was_left(workspace: ClientWorkspace) -> None
         assert mail.after == sent[-1]
 
 
-def test_what_is_no_server_is_not_waited_for(tmp_path: Path) -> None:
+def test_listen_raises_at_once_if_no_server_ever_answered(tmp_path: Path) -> None:
     with interlock.connect(f"http://127.0.0.1:{free_port()}", "a token") as client:
         with pytest.raises(errors.EngineUnavailable):
             next(iter(client.listen()))
@@ -204,11 +204,11 @@ async def _first(client: Client) -> None:
         return
 
 
-# --- cancelling
+# --- cancelled calls
 
 
-def test_a_call_that_is_cancelled_waits_nowhere_any_more(workspace: ClientWorkspace) -> None:
-    assert reach(workspace) != "wakes"  # whoever asks that may have threads too, and keeps them
+def test_cancelled_call_stops_waiting_and_leaves_no_thread(workspace: ClientWorkspace) -> None:
+    assert reach(workspace) != "wakes"  # start the other client's threads before counting
 
     async def cancel() -> set[threading.Thread]:
         before = set(threading.enumerate())
@@ -227,7 +227,7 @@ def test_a_call_that_is_cancelled_waits_nowhere_any_more(workspace: ClientWorksp
     until(lambda: not any(thread.is_alive() for thread in left))
 
 
-def test_who_stops_waiting_for_a_claim_leaves_the_queue(workspace: ClientWorkspace) -> None:
+def test_cancelled_acquire_leaves_the_queue(workspace: ClientWorkspace) -> None:
     async def cancel() -> None:
         async with vera(workspace) as client:
             task = asyncio.create_task(client.acquire("B-1", wait_s=3000))
@@ -243,7 +243,7 @@ def test_who_stops_waiting_for_a_claim_leaves_the_queue(workspace: ClientWorkspa
     assert not workspace.owner.check("B-1")["claimed"]
 
 
-def test_many_calls_wait_side_by_side(workspace: ClientWorkspace) -> None:
+def test_many_calls_wait_concurrently(workspace: ClientWorkspace) -> None:
     async def wait() -> list[int]:
         async with vera(workspace) as client:
             tasks = [asyncio.create_task(client.inbox(wait_s=int(LIMIT_S))) for _ in range(150)]
@@ -254,10 +254,10 @@ def test_many_calls_wait_side_by_side(workspace: ClientWorkspace) -> None:
     assert asyncio.run(wait()) == [1] * 150
 
 
-# --- a claim for the length of a block
+# --- claims for a block
 
 
-def test_a_claim_is_held_within_the_block_and_released_behind_it(
+def test_claim_is_held_in_the_block_and_released_after_it(
     workspace: ClientWorkspace,
 ) -> None:
     with vera(workspace) as client:
@@ -269,7 +269,7 @@ def test_a_claim_is_held_within_the_block_and_released_behind_it(
         assert workspace.owner.claims()["claims"] == []
 
 
-def test_the_same_asynchronously(workspace: ClientWorkspace) -> None:
+def test_async_claim_is_held_in_the_block_and_released_after_it(workspace: ClientWorkspace) -> None:
     async def claim() -> None:
         async with vera(workspace) as client:
             async with client.claimed("B-1") as claim:
@@ -283,7 +283,7 @@ def test_the_same_asynchronously(workspace: ClientWorkspace) -> None:
     asyncio.run(claim())
 
 
-def test_what_another_holds_is_no_block_to_enter(workspace: ClientWorkspace) -> None:
+def test_block_is_not_entered_if_another_holder_has_the_claim(workspace: ClientWorkspace) -> None:
     held = workspace.otto.acquire("B-1")["claim"]
     with (
         vera(workspace) as client,
@@ -294,14 +294,16 @@ def test_what_another_holds_is_no_block_to_enter(workspace: ClientWorkspace) -> 
     assert caught.value.members["held_by"] == [held]
 
 
-def test_a_claim_that_was_lost_in_the_block_is_told_at_its_end(workspace: ClientWorkspace) -> None:
+def test_claim_lost_in_the_block_raises_stale_fence_at_its_end(workspace: ClientWorkspace) -> None:
     otto = workspace.connect(workspace.tokens["otto"])
     with otto, pytest.raises(errors.StaleFence), otto.claimed("B-1"):
         workspace.vera.take_over("B-1", reason="it is urgent")
     assert workspace.owner.check("B-1")["claims"][0]["holder"] == "@vera"
 
 
-def test_trouble_in_the_block_is_what_leaves_it(workspace: ClientWorkspace) -> None:
+def test_error_in_the_block_is_raised_instead_of_a_refused_release(
+    workspace: ClientWorkspace,
+) -> None:
     with workspace.connect(workspace.tokens["otto"]) as client:
         with pytest.raises(ZeroDivisionError), client.claimed("B-1"):
             raise ZeroDivisionError
@@ -315,10 +317,10 @@ def _lose_and_fail(workspace: ClientWorkspace) -> None:
     raise ZeroDivisionError
 
 
-# --- answers that are lost
+# --- lost answers
 
 
-SAID = {
+ANSWERS = {
     "nothing": b"",
     "half a head": b"HTTP/1.1 200 OK\r\ncontent-le",
     "half an answer": b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"accepted": true',
@@ -326,8 +328,8 @@ SAID = {
 
 
 def read_request(connection: socket.socket) -> None:
-    """Reads it whole: closing with bytes unread would reset the connection, and what was said
-    would be lost on the way."""
+    """Read the whole request. Closing a connection with unread bytes would reset it, and the client
+    would lose the answer."""
     with connection.makefile("rb") as request:
         length = 0
         for line in iter(request.readline, b"\r\n"):
@@ -340,8 +342,8 @@ def read_request(connection: socket.socket) -> None:
 
 
 @contextmanager
-def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
-    """Reads a request, says something, and is gone."""
+def dying_server(listener: socket.socket, answer: bytes) -> Iterator[None]:
+    """Serve each connection: read a request, send these bytes, and close the connection."""
 
     def serve() -> None:
         while True:
@@ -351,7 +353,7 @@ def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
                 return
             with connection:
                 read_request(connection)
-                connection.sendall(says)
+                connection.sendall(answer)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -364,7 +366,7 @@ def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
 
 
 def refusals(client: Client) -> list[errors.Refusal]:
-    """What a send and a look are refused with, by either client."""
+    """Return the refusals of a write and a read, from both clients."""
     found = []
     with client:
         for ask in (lambda: client.send("@vera", "hello"), client.whoami):
@@ -383,18 +385,18 @@ def refusals(client: Client) -> list[errors.Refusal]:
     return found
 
 
-@pytest.mark.parametrize("says", ["nothing", "half an answer"])
-def test_an_answer_that_was_lost_is_told_as_such(says: str) -> None:
+@pytest.mark.parametrize("answer", ["nothing", "half an answer"])
+def test_lost_answer_of_a_write_has_an_unknown_outcome(answer: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    with dying_server(listener, SAID[says]):
+    with dying_server(listener, ANSWERS[answer]):
         found = refusals(interlock.connect(url, "a token"))
     assert [type(refusal) for refusal in found] == [errors.EngineUnavailable] * 4
     assert [refusal.members for refusal in found] == [{"outcome": "unknown"}, {}] * 2
 
 
-@pytest.mark.parametrize("says", SAID)
-def test_over_a_socket_a_look_is_taken_at_the_file_instead(says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_read_over_a_broken_socket_falls_back_to_the_file(answer: str, tmp_path: Path) -> None:
     path = str(tmp_path / "server.sock")
     with interlock.connect(tmp_path / "workspace") as owner:
         token = owner.join("otto").get("token")
@@ -403,10 +405,10 @@ def test_over_a_socket_a_look_is_taken_at_the_file_instead(says: str, tmp_path: 
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(path)
         listener.listen()
-        with dying_server(listener, SAID[says]):
+        with dying_server(listener, ANSWERS[answer]):
             with interlock.connect(tmp_path / "workspace", token) as client:
                 assert client.whoami()["sender"] == "otto"
-            asyncio.run(_look_and_send(interlock.connect(tmp_path / "workspace", token)))
+            asyncio.run(_read_after_send(interlock.connect(tmp_path / "workspace", token)))
             with (
                 interlock.connect(tmp_path / "workspace", token) as client,
                 pytest.raises(errors.EngineUnavailable) as caught,
@@ -415,7 +417,7 @@ def test_over_a_socket_a_look_is_taken_at_the_file_instead(says: str, tmp_path: 
     assert caught.value.members == {"outcome": "unknown"}
 
 
-async def _look_and_send(client: Client) -> None:
+async def _read_after_send(client: Client) -> None:
     async with client as twin:
         with pytest.raises(errors.EngineUnavailable) as caught:
             await twin.send("@vera", "hello")
@@ -423,15 +425,15 @@ async def _look_and_send(client: Client) -> None:
         assert (await twin.whoami())["sender"] == "otto"
 
 
-def test_where_nobody_listens_nothing_was_asked() -> None:
+def test_refused_connection_has_no_unknown_outcome() -> None:
     found = refusals(interlock.connect(f"http://127.0.0.1:{free_port()}", "a token"))
     assert [type(refusal) for refusal in found] == [errors.EngineUnavailable] * 4
     assert all(refusal.members == {} for refusal in found)
 
 
 @pytest.mark.parametrize(("status", "body"), [(b"200 OK", b"<html>"), (b"502 Bad Gateway", b"[]")])
-def test_what_is_no_interlock_server_is_told_as_such(status: bytes, body: bytes) -> None:
-    # It says that it goes, so that nobody asks again on a connection that is just being closed.
+def test_other_web_server_is_reported_as_not_interlock(status: bytes, body: bytes) -> None:
+    # `connection: close` stops the client from reusing a connection that is being closed.
     head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
     page = head % (status, len(body)) + body
     listener = socket.create_server(("127.0.0.1", 0))
@@ -441,7 +443,7 @@ def test_what_is_no_interlock_server_is_told_as_such(status: bytes, body: bytes)
     assert all("not an Interlock server" in refusal.message for refusal in found)
 
 
-def test_a_socket_that_a_killed_server_left_leads_to_the_file(
+def test_stale_socket_of_a_killed_server_falls_back_to_the_file(
     tmp_path: Path, servers: Servers
 ) -> None:
     with opened_workspace(tmp_path, Manner("socket", "sync"), servers) as workspace:
@@ -456,7 +458,7 @@ async def _sent(client: Client) -> None:
         assert (await twin.send("@vera", "hello"))["accepted"]
 
 
-def test_threads_may_share_a_client(workspace: ClientWorkspace) -> None:
+def test_threads_can_share_a_client(workspace: ClientWorkspace) -> None:
     accepted: list[bool] = []
     with workspace.connect(workspace.tokens["otto"]) as otto:
         together = threading.Barrier(8)
@@ -475,7 +477,7 @@ def test_threads_may_share_a_client(workspace: ClientWorkspace) -> None:
 
 
 def open_logs(workspace: ClientWorkspace) -> list[str]:
-    """The files of the log that this process has open, as far as the system tells."""
+    """Return the log files that this process has open, on systems with /proc."""
     try:
         numbers = os.listdir("/proc/self/fd")
     except OSError:
@@ -487,7 +489,7 @@ def open_logs(workspace: ClientWorkspace) -> list[str]:
     return [path for path in paths if path.startswith(str(workspace.directory / "log.db"))]
 
 
-def test_one_client_is_entered_once(tmp_path: Path) -> None:
+def test_client_cannot_be_entered_twice_at_once(tmp_path: Path) -> None:
     async def twice() -> None:
         client = interlock.connect(tmp_path / "workspace")
         async with client as twin:

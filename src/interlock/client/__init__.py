@@ -1,4 +1,4 @@
-"""The Python client: the verbs of Interlock as methods, over a directory or a URL.
+"""The Python client: the verbs of Interlock as methods, for a workspace's directory or URL.
 
     with interlock.connect(token=token) as client:
         client.send("@vera", "The build is green.")
@@ -7,7 +7,7 @@
         async for message in client.listen():
             ...
 
-Answers are the dictionaries of `interlock.client.answers`, refusals the exceptions of
+Methods return the dictionaries of `interlock.client.answers`, and raise the refusals of
 `interlock.errors`. A plain "no" (a held claim, no answer in time) is an answer.
 """
 
@@ -40,22 +40,23 @@ def connect(
     token: str | None = None,
     session: str | None = None,
 ) -> "Client":
-    """A client of the workspace at a directory or at a server's URL; without one, of the workspace
-    that the command would find. It opens nothing before the first call.
+    """Return a client for the workspace at a directory or a server's URL. Without `place`, the
+    client uses the workspace that the command line would find. The first call opens the workspace.
 
-    The sender is the token's. Without a token it is the sender of the command: INTERLOCK_TOKEN,
-    else the only credential kept there. For the asynchronous client, enter it with `async with`."""
+    The token decides the sender. Without a token, the client uses the identity that the command
+    line would use, such as INTERLOCK_TOKEN or the only credential in the workspace. `async with` on
+    the client gives the asynchronous client."""
     named = os.fspath(place) if place is not None else None
     try:
         here = os.getcwd()
     except OSError:
-        here = os.sep  # the directory was removed, so no workspace is near
+        here = os.sep  # the current directory was removed
     return Client(workspace.find(named, os.environ, here), token, session)
 
 
 class _Credentials:
-    """The credentials of a client: the given token, else those that the command would use. The
-    first request that needs them finds them."""
+    """The credentials of a client: the given token, else the credentials that the command line
+    would use. The first request that needs credentials finds them."""
 
     def __init__(self, place: str, token: str | None, session: str | None) -> None:
         self._place, self._token, self._session = place, token, session
@@ -67,12 +68,12 @@ class _Credentials:
         return self._found.get(not request.needs_sender())
 
     def find(self, request: Verb) -> Credentials:
-        """Finds the credentials on first use, which may open the workspace."""
+        """Return the credentials for a request. The first call may open the workspace."""
         if (known := self.known(request)) is not None:
             return known
         owner_may = not request.needs_sender()
         if self._token is not None:
-            # A session belongs to its sender: another token has nothing to do with it.
+            # A session belongs to the sender of the token in the environment.
             is_same = self._token == os.environ.get("INTERLOCK_TOKEN")
             running = os.environ.get("INTERLOCK_SESSION") if is_same else None
             found = Credentials(token=self._token, session=self._session or running or None)
@@ -86,8 +87,8 @@ class _Credentials:
 
 
 class Client(HandWritten, Methods):
-    """The verbs as methods that give their answer. Several threads may use one client; `with`
-    closes it, and `async with` gives its asynchronous twin."""
+    """The verbs as methods that return their answer. Several threads can share one client. `with`
+    closes the client, and `async with` gives an asynchronous client."""
 
     def __init__(self, place: str, token: str | None = None, session: str | None = None) -> None:
         self.place = place
@@ -98,7 +99,7 @@ class Client(HandWritten, Methods):
         self._is_open = False
 
     def call(self, request: Verb) -> Answer:
-        """Make any request, as it is."""
+        """Call a verb with this request, unchanged."""
         with self._opening:
             credentials = self._credentials.find(request)
             if not self._is_open:
@@ -122,7 +123,7 @@ class Client(HandWritten, Methods):
 
     @asynccontextmanager
     async def asynchronous(self) -> "AsyncIterator[AsyncClient]":
-        """The same client, asynchronous, for the length of a block."""
+        """Give an asynchronous client with the same credentials for the block."""
         link = AsyncLink(self.place)
         try:
             yield AsyncClient(link, self._credentials)
@@ -131,7 +132,9 @@ class Client(HandWritten, Methods):
 
     async def __aenter__(self) -> "AsyncClient":
         if self._twin is not None:
-            raise RuntimeError("This client was entered already: connect another one.")
+            raise RuntimeError(
+                "This client is already open in an `async with` block. Call connect() again."
+            )
         self._twin = self.asynchronous()
         return await self._twin.__aenter__()
 
@@ -142,14 +145,14 @@ class Client(HandWritten, Methods):
 
 
 class AsyncClient(HandWritten, Methods):
-    """The verbs as coroutines. A cancelled call closes its connection at once; the server may have
-    done what it asked for."""
+    """The verbs as coroutines. A cancelled call closes its connection at once. The server may still
+    have executed the request."""
 
     def __init__(self, link: AsyncLink, credentials: _Credentials) -> None:
         self._link, self._credentials = link, credentials
 
     async def call(self, request: Verb) -> Answer:
-        """Make any request, as it is."""
+        """Call a verb with this request, unchanged."""
         credentials = self._credentials.known(request)
         if credentials is None:
             credentials = await asyncio.to_thread(self._credentials.find, request)

@@ -1,8 +1,8 @@
-"""One definition of each method, for both clients.
+"""`Method`, which makes one definition a method of both clients.
 
-A definition returns the request and the type of its answer. On a `Client` the method returns the
-answer, on an `AsyncClient` it is a coroutine. Type checkers and editors see it as such, with its
-own parameters.
+A definition returns the request, typed with its answer. On a `Client` the method returns the
+answer. On an `AsyncClient` it is a coroutine. Type checkers and editors see the right type and the
+parameters of the definition.
 """
 
 import os
@@ -29,7 +29,7 @@ Path = str | os.PathLike[str]
 
 
 def texts(given: Texts) -> tuple[str, ...]:
-    """Several texts. One text stands for itself."""
+    """Return the texts as a tuple. A single string is one text."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -38,14 +38,14 @@ def absolute(path: Path) -> str:
 
 
 class Asked(Generic[R]):
-    """A request, and the type of its answer."""
+    """A request. The type parameter is the type of its answer."""
 
     def __init__(self, request: Any) -> None:
         self.request = request
 
 
 class Method(Generic[P, R]):
-    """Decorates a definition."""
+    """A descriptor that makes a definition a method of both clients."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Asked[R]]) -> None:
         self.describe = describe

@@ -1,5 +1,5 @@
-"""The methods of the client that `interlock.generate` cannot derive: they take other parameters
-than their verbs, or go on for the length of a block or a loop."""
+"""The methods of the client that `interlock.generate` cannot derive. Their parameters differ from
+the fields of their verbs, or they serve a `with` block or a loop."""
 
 import asyncio
 import time
@@ -30,9 +30,9 @@ MAX_PAUSE_S = 5.0
 
 
 class HandWritten:
-    """A message is named by its id, a unique prefix of it (6 or more characters), or `#SEQ`. A
-    claim is on one `item`, or on `paths` (globs) of a `repo`, by default the repository that you
-    are in."""
+    """A message is named by its id, a unique prefix of its id (6 or more characters), or `#SEQ`. A
+    claim covers one `item`, or `paths` (globs) of a `repo`. The default `repo` is the repository of
+    the current directory."""
 
     @Method
     def send(
@@ -50,15 +50,17 @@ class HandWritten:
         ttl_s: int | None = None,
         wake: bool | None = None,
     ) -> Asked[answers.Sent]:
-        """Send a message to one agent (`@otto`) or to everyone (`AGENT:*`). `text` is the main
-        member of the type, and `payload` has the other members. Accepted does not mean read: see
-        `receipts`."""
+        """Send a message to one agent (`@otto`) or to everyone (`AGENT:*`). `text` fills the main
+        member of the message type, and `payload` has the other members. Accepted does not mean
+        read. `receipts` shows the state of each delivery."""
         sendable(type)
         main = MAIN_MEMBER[type]
         given = dict(payload or {})
         if text is not None:
             if main in given:
-                raise Usage(f"{main} is given twice: as the text and in the payload.")
+                raise Usage(
+                    f"{main} is given twice, as the text and in the payload. Omit one of them."
+                )
             given[main] = text
         return Asked(
             SendMessage(
@@ -83,8 +85,9 @@ class HandWritten:
         return Asked(AckMessages(messages=messages, decline=decline, note=note))
 
     def listen(self, after: int | None = None) -> "Listening[Self]":
-        """Messages as they arrive, without an end: `for` on a Client, `async for` on either. It
-        starts after a position of the log, by default after the first look."""
+        """Return an endless iterator over arriving messages, for `for` on a Client or `async for`
+        on either client. It starts after the log position `after`. By default it starts after the
+        end of the log at its first request."""
         return Listening(self, after)
 
     def claimed(
@@ -100,9 +103,9 @@ class HandWritten:
         wait_s: int | None = None,
         everywhere: bool = False,
     ) -> "Claimed[Self]":
-        """A claim for the length of a block: `with client.claimed("B-1") as claim`. Raises
-        `ClaimHeld` where another holder has it. The end of the block releases the claim, and raises
-        `StaleFence` where the claim was lost meanwhile."""
+        """Hold a claim for a block: `with client.claimed("B-1") as claim`. Entering the block
+        raises `ClaimHeld` if another holder has the claim. Leaving the block releases the claim,
+        and raises `StaleFence` if the claim was lost in the block."""
         where = branch, worktree, note
         request = AcquireClaim(item, texts(paths), repo, *where, ttl_s, wait_s, everywhere)
         return Claimed(self, Asked(request))
@@ -115,15 +118,15 @@ class HandWritten:
         map: Mapping[str, str] | None = None,
         apply: bool = False,
     ) -> Asked[answers.Imported]:
-        """Import the tokens of another bus, from rows with `token_hash`, `agent` and `label`. The
-        answer says what happens to each row; only `apply` changes anything. The client hashes a
-        `token`."""
+        """Import tokens of another message bus, from rows with `token_hash`, `agent` and `label`.
+        The answer has a verdict for each row. Without `apply`, nothing changes. If a row has a
+        clear-text `token`, the client sends only its hash."""
         found = prepared([dict(row) for row in rows]).rows
         return Asked(ImportTokens(rows=found, map=dict(map) if map else None, apply=apply))
 
     @Method
     def identify_token(self, token: str) -> Asked[answers.KnownToken | answers.UnknownToken]:
-        """Say which sender a token belongs to. The client sends only the hash of the token."""
+        """Identify the sender of a token. The client sends only the hash of the token."""
         return Asked(IdentifyToken(token_hash=hashed(token)))
 
 
@@ -152,18 +155,18 @@ class Claimed(Generic[C]):
             queued = answer.get("queued")
             raise ClaimHeld(answer["message"], held_by=answer["held_by"], queued=queued)
         claim = answer["claim"]
-        # The release names the target: a lost claim has no id any more, and its loss would go
-        # unnoticed.
+        # Release by target, not by id: the id of a lost claim is unknown to the node, and the
+        # loss would go unnoticed.
         paths = tuple(claim.get("paths", ()))
         self._release = ReleaseClaim(claim.get("item"), paths, claim.get("repo"), claim["fence"])
         return claim
 
 
 class Listening(Generic[C]):
-    """The result of `listen`: it lists the inbox and waits, again and again, from the last message
-    that it yielded. It waits for a server that goes away; a lost answer neither costs a message
-    nor yields one twice. `after` is the position of the last message; a second loop, or another
-    `listen` from there, continues behind it."""
+    """The result of `listen`. It repeatedly lists the inbox from the last yielded message, and
+    waits for more. If the server stops, it retries until the server is back. It neither loses a
+    message nor yields one twice. `after` is the log position of the last yielded message. A second
+    loop, or another `listen(after)`, continues from there."""
 
     def __init__(self, client: C, after: int | None) -> None:
         self._client = client
@@ -211,7 +214,8 @@ class Listening(Generic[C]):
         return messages
 
     def _pause_after(self, trouble: EngineUnavailable) -> float:
-        """How long to wait for a server to come back. Raises where none has ever answered."""
+        """Return the seconds to wait before the next request. Raise the error if no request has
+        succeeded yet."""
         if not self._has_answered:
             raise trouble
         pause_s = self._pause_s

@@ -1,5 +1,5 @@
-"""The link of the asynchronous client: HTTP to a server, over its address or its socket, or the
-workspace's node in this process. It answers as the links of `interlock.local.link` do.
+"""The link of the asynchronous client: HTTP to a server's URL or socket, or a node in this process.
+Its answers are the same as those of the links in `interlock.local.link`.
 
 A cancelled call ends at once: it closes its connection, or the node in this process stops waiting.
 """
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 
 class AsyncLink:
-    """`place` is a server's URL, or the directory of a workspace: its server is called where one
-    runs, else its file is opened. Connections stay open between calls."""
+    """`place` is a server's URL or a workspace's directory. For a directory, the link calls the
+    workspace's server if one runs, and otherwise opens the file. Connections stay open between
+    calls."""
 
     _http: "httpx2.AsyncClient | None" = None
 
@@ -53,8 +54,8 @@ class AsyncLink:
         import httpx2
 
         self._base = place.rstrip("/") if server is None else "http://localhost"
-        # Proxies of the environment are for the internet. Agents call their own machine, or a
-        # server that they name.
+        # The environment's proxies are for the internet. A client calls its own machine, or a
+        # server that the caller names.
         transport = httpx2.AsyncHTTPTransport(
             verify=ssl.create_default_context() if self._base.startswith("https:") else False,
             trust_env=False,
@@ -65,7 +66,7 @@ class AsyncLink:
         self._open.push_async_callback(self._http.aclose)
 
     async def call(self, credentials: Credentials, request: Any) -> Answer:
-        """Makes the request; raises the refusals of `errors`."""
+        """Call a verb and return its answer. Raise the refusals of `interlock.errors`."""
         if self._http is not None:
             if isinstance(request, SendMessage) and is_large(request.type, request.payload):
                 return await run_async(
@@ -85,12 +86,15 @@ class AsyncLink:
                 self._seen = max(self._seen, seen_in(response.headers.get(SEEN_HEADER)))
                 return decoded(response.status_code, response.content)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as trouble:
-                why = f"{self._place} cannot be reached: {trouble}."
+                why = (
+                    f"Cannot connect to the server {self._place}: {trouble}. Check the URL, and "
+                    "that the server runs."
+                )
             except httpx2.RequestError as trouble:
                 what = str(trouble) or type(trouble).__name__
                 if http_request.method != "GET":
                     raise unknown_server_outcome(ConnectionResetError(what)) from None
-                why = f"{self._place} went away: {what}."
+                why = f"The server {self._place} closed the connection: {what}. Try again."
             if self._is_remote:
                 raise EngineUnavailable(why)
             self._http = None
