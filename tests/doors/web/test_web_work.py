@@ -406,7 +406,7 @@ def test_review_lists_every_item_with_its_command(office: Office, context: Brows
     wanted = [row["do"] for name, _, _ in task_views.REVIEW for row in found[name]]
     assert page.locator(".do code").all_text_contents() == wanted
     expect(page.locator("p.needs")).to_contain_text("1 verdict due, 1 blocker, 1 unanswered ask")
-    expect(page.locator("p.needs")).to_contain_text("1 unknown recipient")
+    expect(page.locator("p.needs")).to_contain_text("1 unregistered recipient")
     for words in (
         "B-12 needs a verdict on the gate athena from @vera",
         "No disk",

@@ -80,8 +80,7 @@ def base_of(request: Request) -> str:
         raise NotFound(
             "OAuth is not available over plain HTTP, because others could read the tokens. Put a "
             "TLS proxy in front of the server, and start it with interlock up --public-url "
-            "https://interlock.example, and with --proxy ADDRESS if the proxy is on another "
-            "machine."
+            "https://interlock.example. If the proxy is on another machine, add --proxy ADDRESS."
         )
     return base
 

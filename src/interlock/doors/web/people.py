@@ -60,8 +60,9 @@ CLIENT_REQUEST_TTL_S = 600
 MAX_FORM_BYTES = 32 << 10
 PLAIN_HTTP = (
     "This page is not available over plain HTTP, because others could read your password. Ask the "
-    "owner of this server to put a TLS proxy in front of it, and to start it with interlock up "
-    "--public-url https://…, and with --proxy ADDRESS if the proxy is on another machine."
+    "owner of this server for an https address. The owner puts a TLS proxy in front of the server, "
+    "and starts it with interlock up --public-url https://…. If the proxy is on another machine, "
+    "the owner adds --proxy ADDRESS."
 )
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "

@@ -32,7 +32,7 @@ NEEDS = (
     ("verdicts_due", "verdict due", "verdicts due"),
     ("blockers", "blocker", "blockers"),
     ("unanswered", "unanswered ask", "unanswered asks"),
-    ("unknown_recipients", "unknown recipient", "unknown recipients"),
+    ("unknown_recipients", "unregistered recipient", "unregistered recipients"),
     ("expired", "message expired unread", "messages expired unread"),
     ("dead_holders", "expired claim", "expired claims"),
     ("refusals", "refusal", "refusals"),
