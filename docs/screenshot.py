@@ -277,8 +277,8 @@ def afternoon(day: Day) -> None:
         "otto-cli",
         "@iris",
         "Please read the text of the new error page. The second sentence promises a refund, and I "
-        "do not know whether we can. The page is src/checkout/errors.html, and the text of the "
-        "support team is in docs/checkout.md. The whole page follows, so you need not check "
+        "do not know whether we can. Customers see the page src/checkout/errors.html, and the "
+        "support team answers from docs/checkout.md. The whole page follows, so you need not check "
         "it out.\n\n" + "<p>Your order was received once, however often you clicked.</p>\n" * 40,
         subject="Wording of the error page",
     )
@@ -349,7 +349,7 @@ def show_consent(browser: Browser, day: Day, invitation: str) -> None:
     page.goto(f"{PUBLIC}/invite/{invitation}")
     for field in ("password", "again"):
         page.fill(f"#{field}", "every good boy deserves favour")
-    page.click("text=Join")
+    page.get_by_role("button", name="Join").click()
     page.wait_for_url(f"{PUBLIC}/person*")
     page.goto(f"{PUBLIC}/consent?request={Seals(day.node.keys).seal('authorization', ASKED)}")
     page.wait_for_selector("text=Allow")
