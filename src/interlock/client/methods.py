@@ -441,7 +441,7 @@ class Methods:
 
     @Method
     def receipts(self, message: str) -> Asked[answers.Receipts]:
-        """Show how far a message got with each recipient."""
+        """Show the receipts of a message, for each recipient."""
         return Asked(ShowReceipts(message=message))
 
     @Method
@@ -456,7 +456,7 @@ class Methods:
 
     @Method
     def explain(self, message: str) -> Asked[answers.Story]:
-        """Show who is behind a message."""
+        """Show the identity behind a message."""
         return Asked(Explain(message=message))
 
     @Method

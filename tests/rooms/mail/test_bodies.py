@@ -54,7 +54,7 @@ def test_a_body_of_any_script_comes_back_byte_for_byte(workspace: Workspace, tex
     assert "part" not in message
 
 
-def test_half_a_character_is_no_text(workspace: Workspace) -> None:
+def test_a_lone_surrogate_is_refused(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     before = workspace.head()
     for text in ("\ud800", "x" * MIB + "\udfff"):
@@ -73,7 +73,7 @@ def test_half_a_character_is_no_text(workspace: Workspace) -> None:
     ],
     ids=["1 MiB", "a byte more", "1 MiB of é", "a byte more of é", "2 MiB of 🚦"],
 )
-def test_a_body_is_whole_on_both_sides_of_one_mebibyte(
+def test_a_body_just_below_or_above_one_mebibyte_comes_back_whole(
     workspace: Workspace, text: str, blobs: int
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -85,7 +85,7 @@ def test_a_body_is_whole_on_both_sides_of_one_mebibyte(
     assert audit.verify(workspace.node)["ok"]
 
 
-def test_one_blob_serves_every_message_with_its_body_until_the_last_is_redacted(
+def test_messages_with_equal_bodies_share_a_blob_until_the_last_is_redacted(
     workspace: Workspace,
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -134,7 +134,7 @@ def put(workspace: Workspace, upload: str, chunks: dict[int, bytes]) -> None:
     ],
     ids=["changed", "cut off", "no beginning", "a gap", "a short chunk", "nothing"],
 )
-def test_a_damaged_upload_is_not_joined_and_nothing_is_sent(
+def test_a_damaged_upload_is_refused_and_sends_nothing(
     workspace: Workspace, chunks: dict[int, bytes]
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -143,24 +143,24 @@ def test_a_damaged_upload_is_not_joined_and_nothing_is_sent(
     put(workspace, damaged, chunks)
     before = workspace.head()
     sha256 = hashlib.sha256(whole).hexdigest()
-    act = SendMessage("@vera", {}, "send", sha256=sha256, size=len(whole), upload=damaged)
-    workspace.refused("DIGEST_MISMATCH", otto, act)
+    request = SendMessage("@vera", {}, "send", sha256=sha256, size=len(whole), upload=damaged)
+    workspace.refused("DIGEST_MISMATCH", otto, request)
     with pytest.raises(errors.DigestMismatch):
         workspace.node.do(lambda turn: turn.engine.join(damaged, sha256))
     assert workspace.head() == before
     assert workspace.texts(vera) == []
     put(workspace, good, {0: b"x" * MIB, 1: b"end"})
-    workspace.call(otto, act._replace(upload=good))
+    workspace.call(otto, request._replace(upload=good))
     assert workspace.call(vera, ReadMessage(f"#{before + 1}"))["payload"]["text"].encode() == whole
 
 
-def test_a_chunk_is_neither_empty_nor_too_large(workspace: Workspace) -> None:
+def test_an_empty_or_too_large_chunk_is_refused(workspace: Workspace) -> None:
     for data in (b"", b"x" * (MIB + 1)):
         with pytest.raises(errors.Usage):
             put(workspace, "u", {0: data})
 
 
-def test_nothing_is_uploaded_for_a_message_that_is_refused(workspace: Workspace) -> None:
+def test_a_send_to_a_paused_workspace_uploads_nothing(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.call(OWNER, Pause())
     before = workspace.node.file.writer.total_changes()
@@ -168,18 +168,18 @@ def test_nothing_is_uploaded_for_a_message_that_is_refused(workspace: Workspace)
     assert workspace.node.file.writer.total_changes() == before
 
 
-def test_an_upload_is_no_larger_than_it_was_said_to_be(workspace: Workspace) -> None:
+def test_a_chunk_beyond_the_announced_size_is_refused(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     put = workspace.call(otto, PutChunk(b"x", 1))
-    for act in (PutChunk(b"xx", 1), PutChunk(b"x", 1, 1, put["upload"]), PutChunk(b"x", 1, 40)):
-        workspace.refused("USAGE", otto, act)
+    for request in (PutChunk(b"xx", 1), PutChunk(b"x", 1, 1, put["upload"]), PutChunk(b"x", 1, 40)):
+        workspace.refused("USAGE", otto, request)
 
 
 # --- ranges
 
 
 def rejoined(workspace: Workspace, by: Credentials, id: str, step: int) -> bytes:
-    """What following next_offset from 0 gives, a step at a time."""
+    """Read a body in ranges of `step` bytes. Follow next_offset from 0."""
     offset, parts = 0, []
     while True:
         part = workspace.call(by, ReadMessage(id, offset, offset + step))
@@ -191,7 +191,7 @@ def rejoined(workspace: Workspace, by: Credentials, id: str, step: int) -> bytes
         assert part.get("offset", 0) == offset
         if "next_offset" not in part:
             break
-        assert part["next_offset"] == offset + len(text) > offset, "it always gets on"
+        assert part["next_offset"] == offset + len(text) > offset, "each range advances"
         offset = part["next_offset"]
     return b"".join(parts)
 
@@ -227,7 +227,7 @@ def test_ranges_of_a_blob_cross_its_chunks(workspace: Workspace) -> None:
     assert rejoined(workspace, vera, id, 300_001) == text.encode()
 
 
-def test_a_range_begins_at_a_character_within_the_body(workspace: Workspace) -> None:
+def test_a_range_must_start_at_a_character_within_the_body(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     id = workspace.send(otto, "@vera", "aé")
     workspace.refused("USAGE", vera, ReadMessage(id, 2, 3))
@@ -239,7 +239,7 @@ def test_a_range_begins_at_a_character_within_the_body(workspace: Workspace) -> 
 @pytest.mark.parametrize(
     ("start", "stop"), [(-5, None), (None, -1), (None, 0), (5, 5), (7, 3), (-3, 3)]
 )
-def test_a_range_that_is_none_is_bad_usage(
+def test_an_empty_or_negative_range_is_refused(
     workspace: Workspace, start: int | None, stop: int | None
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -247,7 +247,9 @@ def test_a_range_that_is_none_is_bad_usage(
     workspace.refused("USAGE", vera, ReadMessage(id, start, stop))
 
 
-def test_a_list_shows_the_beginning_of_a_long_text_and_says_so(workspace: Workspace) -> None:
+def test_a_list_shows_the_beginning_of_a_long_text_and_marks_it_as_part(
+    workspace: Workspace,
+) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     text = "é" * 40_000
     id = workspace.send(otto, "@vera", text)
@@ -258,7 +260,7 @@ def test_a_list_shows_the_beginning_of_a_long_text_and_says_so(workspace: Worksp
     assert listed["payload"]["text"] + rest["payload"]["text"] == text
 
 
-def test_a_long_command_in_a_list_is_withheld_wholly(workspace: Workspace) -> None:
+def test_a_list_shows_no_part_of_a_long_command(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     command = "rm -rf build # " + "x" * 70_000
     payload = {"command": command, "why": "the disk is full"}

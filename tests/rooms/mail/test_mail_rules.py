@@ -27,26 +27,26 @@ from world.workspace import MINUTE, OWNER, Workspace, text_to
 MIB = 1 << 20
 
 
-# --- acts are done once
+# --- repeated requests
 
 
-def test_the_same_key_and_body_give_the_first_answer_whatever_came_since(
+def test_a_repeated_key_and_body_return_the_first_answer(
     workspace: Workspace,
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
-    act = SendMessage("@vera", {"text": "once"}, "send", key="k1", ttl_s=3600)
-    first = workspace.node.call(otto, act)
+    request = SendMessage("@vera", {"text": "once"}, "send", key="k1", ttl_s=3600)
+    first = workspace.node.call(otto, request)
     workspace.send(otto, "@vera", "more")
     workspace.send(vera, "@otto", "and more")
     workspace.ms += MINUTE
     before = workspace.head()
-    again = workspace.node.call(otto, act)
+    again = workspace.node.call(otto, request)
     for answer in (first, again):
-        del answer["deliveries"][0]["reach"]  # which is as of now
+        del answer["deliveries"][0]["reach"]  # it may change between the answers
     assert again == first
     assert workspace.head() == before
     workspace.call(vera, ReadMessage(first["message"]["id"]))
-    assert workspace.node.call(otto, act)["deliveries"][0]["state"] == "read"
+    assert workspace.node.call(otto, request)["deliveries"][0]["state"] == "read"
     assert workspace.texts(vera) == ["once", "more"]
 
 
@@ -65,25 +65,25 @@ def test_another_body_under_the_same_key_is_a_conflict(
     workspace: Workspace, change: dict[str, Any]
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
-    act = SendMessage("@vera", {"text": "once"}, "send", key="k1")
-    seq = workspace.node.call(otto, act)["message"]["seq"]
+    request = SendMessage("@vera", {"text": "once"}, "send", key="k1")
+    seq = workspace.node.call(otto, request)["message"]["seq"]
     before = workspace.head()
-    other = act._replace(**change)
-    said = workspace.refused("IDEMPOTENCY_CONFLICT", otto, other)
-    assert (said["key"], said["seq"]) == ("k1", seq)
+    other = request._replace(**change)
+    error = workspace.refused("IDEMPOTENCY_CONFLICT", otto, other)
+    assert (error["key"], error["seq"]) == ("k1", seq)
     assert workspace.head() == before
-    workspace.node.call(vera, other)  # keys are a sender's own
+    workspace.node.call(vera, other)  # each sender has its own keys
 
 
 def test_a_key_whose_body_was_redacted_is_a_conflict(workspace: Workspace) -> None:
     otto = workspace.join("otto")
-    act = SendMessage("@vera", {"text": "a secret"}, "send", key="k1")
-    sent = workspace.node.call(otto, act)["message"]
+    request = SendMessage("@vera", {"text": "a secret"}, "send", key="k1")
+    sent = workspace.node.call(otto, request)["message"]
     workspace.call(otto, Redact(sent["id"], "leaked"))
-    workspace.refused("IDEMPOTENCY_CONFLICT", otto, act)
+    workspace.refused("IDEMPOTENCY_CONFLICT", otto, request)
 
 
-def test_an_answer_under_a_key_is_given_once(workspace: Workspace) -> None:
+def test_an_answer_with_a_repeated_key_is_sent_once(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     ask = workspace.ask(otto, "@vera")
     first = workspace.call(vera, AnswerAsk(ask, "yes", key="k1"))
@@ -92,15 +92,15 @@ def test_an_answer_under_a_key_is_given_once(workspace: Workspace) -> None:
     assert workspace.texts(otto) == ["yes"]
 
 
-def test_a_large_body_sent_again_under_its_key_is_kept_once(workspace: Workspace) -> None:
+def test_a_large_body_with_a_repeated_key_is_stored_once(workspace: Workspace) -> None:
     otto = workspace.join("otto")
-    act = SendMessage("@vera", {"text": "x" * (2 * MIB)}, "send", key="k1")
-    first = workspace.node.call(otto, act)
-    assert workspace.node.call(otto, act) == first
+    request = SendMessage("@vera", {"text": "x" * (2 * MIB)}, "send", key="k1")
+    first = workspace.node.call(otto, request)
+    assert workspace.node.call(otto, request) == first
     assert workspace.query("SELECT count(*) FROM blob_chunks") == [(2,)]
 
 
-def test_the_bytes_that_recognise_a_repeated_send_stay_as_the_log_has_them(
+def test_the_digested_form_of_a_keyed_send_is_stable(
     workspace: Workspace,
 ) -> None:
     otto = workspace.join("otto")
@@ -116,10 +116,10 @@ def test_the_bytes_that_recognise_a_repeated_send_stay_as_the_log_has_them(
         assert store.same_request(sent["seq"], canonical(given))
 
 
-# --- who gets a message
+# --- recipients
 
 
-def test_an_unknown_recipient_is_accepted_and_said_with_near_matches(workspace: Workspace) -> None:
+def test_mail_to_an_unregistered_name_is_accepted_with_a_notice(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.join("vera")
     workspace.join("vera", "cli")
@@ -140,9 +140,9 @@ def test_a_strict_workspace_refuses_unknown_recipients(workspace: Workspace) -> 
     workspace.join("vera", "cli")
     workspace.set("recipients", "strict")
     before = workspace.head()
-    said = workspace.refused("UNKNOWN_RECIPIENT", otto, text_to("@verra"))
-    assert said["to"] == "@verra"
-    assert said["did_you_mean"] == ["@vera", "@vera-cli"]
+    error = workspace.refused("UNKNOWN_RECIPIENT", otto, text_to("@verra"))
+    assert error["to"] == "@verra"
+    assert error["did_you_mean"] == ["@vera", "@vera-cli"]
     assert workspace.head() == before
     for known in ("@vera", "@vera-cli", "AGENT:*"):
         workspace.send(otto, known)
@@ -151,7 +151,7 @@ def test_a_strict_workspace_refuses_unknown_recipients(workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize(("name", "joins_as"), [("vera", ("vera", None)), ("a-b", ("a", "b"))])
-def test_mail_to_an_unknown_name_is_there_when_it_joins(
+def test_mail_to_an_unregistered_name_is_delivered_when_it_joins(
     workspace: Workspace, name: str, joins_as: tuple[str, str | None]
 ) -> None:
     otto = workspace.join("otto")
@@ -180,7 +180,9 @@ def test_mail_for_an_agent_is_seen_by_each_surface_and_taken_by_the_first(
     workspace.refused("NOT_FOUND", desktop, ReadMessage("#" + str(workspace.head() - 3)))
 
 
-def test_a_broadcast_reaches_who_is_there_but_the_senders_own_agent(workspace: Workspace) -> None:
+def test_a_broadcast_reaches_every_registered_agent_but_the_senders_own(
+    workspace: Workspace,
+) -> None:
     otto, cli = workspace.join("otto"), workspace.join("otto", "cli")
     vera, mira = workspace.join("vera", "cli"), workspace.join("mira", kind="human")
     answer = workspace.node.call(cli, SendMessage("AGENT:*", {"text": "all"}, "send"))
@@ -190,7 +192,7 @@ def test_a_broadcast_reaches_who_is_there_but_the_senders_own_agent(workspace: W
     assert workspace.texts(otto) == workspace.texts(late) == []
 
 
-def test_a_group_is_who_was_in_it_at_that_moment(workspace: Workspace) -> None:
+def test_group_mail_goes_to_the_members_at_the_time_of_sending(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     workspace.call(OWNER, CreateGroup("devs", ("@vera", "otto", "vera")))
     workspace.send(mira, "@devs", "first")
@@ -198,12 +200,12 @@ def test_a_group_is_who_was_in_it_at_that_moment(workspace: Workspace) -> None:
     workspace.send(otto, "@devs", "second")
     assert workspace.texts(vera) == ["first"]
     assert workspace.texts(mira) == ["second"]
-    assert workspace.texts(otto) == ["first"], "a group's own member gets no copy of what it sends"
-    said = workspace.refused("NOT_FOUND", OWNER, CreateGroup("devs", ("verra",)))
-    assert said["did_you_mean"] == ["@vera"]
+    assert workspace.texts(otto) == ["first"], "a member gets no copy of its own mail to the group"
+    error = workspace.refused("NOT_FOUND", OWNER, CreateGroup("devs", ("verra",)))
+    assert error["did_you_mean"] == ["@vera"]
 
 
-def test_a_group_of_an_agent_and_its_surface_is_one_message_for_it(workspace: Workspace) -> None:
+def test_a_group_of_an_agent_and_its_surface_gets_one_delivery(workspace: Workspace) -> None:
     workspace.join("otto")
     cli, vera = workspace.join("otto", "cli"), workspace.join("vera")
     workspace.call(OWNER, CreateGroup("devs", ("otto", "otto-cli")))
@@ -212,7 +214,7 @@ def test_a_group_of_an_agent_and_its_surface_is_one_message_for_it(workspace: Wo
     assert (len(found["messages"]), found["open"], found["unread"]) == (1, 1, 1)
 
 
-def test_mail_that_expires_unread_is_told_to_its_sender(workspace: Workspace) -> None:
+def test_interlock_tells_the_sender_of_mail_that_expired_unread(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto", "cli"), workspace.join("vera")
     unread = workspace.send(otto, "@vera", "hurry", ttl_s=60)
     seen = workspace.send(otto, "@vera", "read in time", ttl_s=60)
@@ -231,7 +233,7 @@ def test_mail_that_expires_unread_is_told_to_its_sender(workspace: Workspace) ->
     assert unread in [row["id"] for row in workspace.call(OWNER, Review())["expired"]]
     before = workspace.head()
     workspace.call(vera, ReadMessage(unread))
-    assert workspace.head() == before, "what has expired is not read after all"
+    assert workspace.head() == before, "reading expired mail writes no receipt"
 
 
 def test_an_inbox_is_paged_through_without_loss_or_repeat(workspace: Workspace) -> None:
@@ -253,7 +255,7 @@ def test_an_inbox_is_paged_through_without_loss_or_repeat(workspace: Workspace) 
 # --- receipts
 
 
-def test_receipts_tell_the_whole_way_of_a_message_in_order(workspace: Workspace) -> None:
+def test_receipts_show_every_state_of_a_message_in_order(workspace: Workspace) -> None:
     otto, vera, cli = workspace.join("otto"), workspace.join("vera"), workspace.join("vera", "cli")
     id = workspace.send(otto, "@vera")
     workspace.ms += 1000
@@ -309,7 +311,7 @@ def test_acks_are_all_or_none(workspace: Workspace) -> None:
     assert workspace.call(vera, Whoami())["open"] == 0
 
 
-def test_declining_what_was_acked_does_not_say_that_it_was_declined(workspace: Workspace) -> None:
+def test_declining_an_acked_message_leaves_it_acked(workspace: Workspace) -> None:
     otto, vera, cli = workspace.join("otto"), workspace.join("vera"), workspace.join("vera", "cli")
     id = workspace.send(otto, "@vera")
     workspace.call(vera, AckMessages((id,)))
@@ -318,12 +320,18 @@ def test_declining_what_was_acked_does_not_say_that_it_was_declined(workspace: W
     assert id not in answer.get("declined", [])
 
 
-def test_unread_mail_does_not_come_back(workspace: Workspace) -> None:
+def test_read_mail_never_becomes_unread_again(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     id = workspace.send(otto, "@vera")
     counts = []
-    for act in (Whoami(), ReadMessage(id), ListInbox("all"), ReadMessage(id), AckMessages((id,))):
-        workspace.call(vera, act)
+    for request in (
+        Whoami(),
+        ReadMessage(id),
+        ListInbox("all"),
+        ReadMessage(id),
+        AckMessages((id,)),
+    ):
+        workspace.call(vera, request)
         counts.append(
             (workspace.call(vera, Whoami())["open"], workspace.call(vera, Whoami())["unread"])
         )
@@ -362,7 +370,7 @@ def test_read_mail_does_not_end_a_wait_for_new_mail(workspace: Workspace) -> Non
 # --- asks
 
 
-def test_an_answer_goes_to_who_asked_and_closes_the_ask(workspace: Workspace) -> None:
+def test_an_answer_goes_to_the_asker_and_closes_the_ask(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto", "cli"), workspace.join("vera")
     ask = workspace.ask(otto, "@vera")
     workspace.call(vera, AnswerAsk(ask, "yes"))
@@ -385,7 +393,7 @@ def test_a_question_with_a_time_limit_is_overdue_after_it(workspace: Workspace) 
     assert waiting_for["overdue"] is True
 
 
-def test_only_who_was_asked_answers_and_only_an_ask(workspace: Workspace) -> None:
+def test_only_a_recipient_of_an_ask_can_answer_it(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     ask, note = workspace.ask(otto, "@vera"), workspace.send(otto, "@vera")
     workspace.refused("INVALID_MESSAGE", otto, AnswerAsk(ask, "to myself"))
@@ -395,7 +403,7 @@ def test_only_who_was_asked_answers_and_only_an_ask(workspace: Workspace) -> Non
     assert workspace.call(otto, FindAnswer(ask))["answered"] is False
 
 
-def test_an_answer_is_seen_by_who_asked_and_not_by_others_who_were_asked(
+def test_other_recipients_of_an_ask_do_not_see_the_answer(
     workspace: Workspace,
 ) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
@@ -408,7 +416,7 @@ def test_an_answer_is_seen_by_who_asked_and_not_by_others_who_were_asked(
     assert "answer" not in found
 
 
-def test_an_answer_that_was_waited_for_is_handled(workspace: Workspace) -> None:
+def test_an_answer_that_ask_returned_is_no_longer_open(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
 
     def reply() -> None:
@@ -432,46 +440,46 @@ def test_a_chain_of_replies_ends_at_the_hop_limit(workspace: Workspace) -> None:
     id = workspace.send(vera, "@otto", reply_to=id)
     id = workspace.send(otto, "@vera", reply_to=id)
     before = workspace.head()
-    said = workspace.refused("TOO_MANY_HOPS", vera, text_to("@otto", reply_to=id))
-    assert said["limit"] == 2
+    error = workspace.refused("TOO_MANY_HOPS", vera, text_to("@otto", reply_to=id))
+    assert error["limit"] == 2
     assert workspace.head() == before
     workspace.send(vera, "@otto", thread=id)
 
 
-def test_too_many_sends_in_a_minute_are_refused_until_it_is_over(workspace: Workspace) -> None:
+def test_too_many_sends_in_a_minute_are_refused_until_the_minute_ends(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.set("limits.sends_per_minute", "3")
     for _ in range(3):
         workspace.send(otto, "@vera")
     before = workspace.head()
-    said = workspace.refused("RATE_LIMITED", otto, text_to("@vera"))
-    assert (said["retry_after_s"], said["limit"]) == (40, 3)  # it is 20 s past the minute
+    error = workspace.refused("RATE_LIMITED", otto, text_to("@vera"))
+    assert (error["retry_after_s"], error["limit"]) == (40, 3)  # the clock is 20 s past the minute
     assert workspace.head() == before
     workspace.send(vera, "@otto")
-    workspace.ms += said["retry_after_s"] * 1000
+    workspace.ms += error["retry_after_s"] * 1000
     workspace.send(otto, "@vera")
     workspace.set("limits.sends_per_minute", "0")
     for _ in range(5):
         workspace.send(otto, "@vera")
 
 
-def test_a_repeat_under_its_key_is_not_counted_as_another_send(workspace: Workspace) -> None:
+def test_a_repeated_key_does_not_count_against_the_rate_limit(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.set("limits.sends_per_minute", "1")
-    act = SendMessage("@vera", {"text": "x"}, "send", key="k1")
-    first = workspace.node.call(otto, act)
-    assert workspace.node.call(otto, act) == first
+    request = SendMessage("@vera", {"text": "x"}, "send", key="k1")
+    first = workspace.node.call(otto, request)
+    assert workspace.node.call(otto, request) == first
 
 
 @pytest.mark.parametrize(("limit", "size"), [(1000, 1001), (2 * MIB, 2 * MIB + 1)])
-def test_a_message_above_the_limit_is_too_large_and_leaves_nothing(
+def test_a_message_above_the_limit_is_refused_and_stores_nothing(
     workspace: Workspace, limit: int, size: int
 ) -> None:
     otto = workspace.join("otto")
     workspace.set("limits.message_bytes", str(limit))
     before = workspace.head()
-    said = workspace.refused("TOO_LARGE", otto, text_to("@vera", "x" * size))
-    assert (said["size"], said["limit"]) == (size, limit)
+    error = workspace.refused("TOO_LARGE", otto, text_to("@vera", "x" * size))
+    assert (error["size"], error["limit"]) == (size, limit)
     assert workspace.head() == before
     assert workspace.query("SELECT * FROM blob_chunks") == []
     workspace.send(otto, "@vera", "x" * limit)
@@ -479,7 +487,7 @@ def test_a_message_above_the_limit_is_too_large_and_leaves_nothing(
     workspace.refused("TOO_LARGE", otto, command)
 
 
-def test_a_large_body_that_is_refused_leaves_no_bytes(workspace: Workspace) -> None:
+def test_a_refused_large_body_leaves_no_blob(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.set("recipients", "strict")
     workspace.refused("UNKNOWN_RECIPIENT", otto, text_to("@vera", "x" * (2 * MIB)))

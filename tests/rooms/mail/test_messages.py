@@ -1,4 +1,4 @@
-"""Every message type with good and bad bodies, judged by models and published schemas."""
+"""The models and the published schemas accept and refuse the same bodies of every message type."""
 
 import copy
 import subprocess
@@ -43,7 +43,7 @@ NOT_OBJECTS: list[Any] = [None, True, 1, "x", [], [{}]]
 
 
 class Shape:
-    """Values that a member of this shape takes, and values that it refuses."""
+    """Values that a member of this shape accepts, and values that it refuses."""
 
     def __init__(self, good: list[Any], bad: list[Any]) -> None:
         self.good, self.bad = good, bad
@@ -219,8 +219,8 @@ URL = patterned(
 )
 PROOF = {"task_id": TASK_ID, "criterion": integer(1, 100), "title": LINE, "masked": SIZE}
 
-# Each contract, written out a second time: its members, and which of them must be there. The
-# kinds of evidence are contracts of their own.
+# A second definition of each contract, independent of the models: its members, and in REQUIRED
+# those that must be present. Each kind of evidence has its own contract.
 MEMBERS: dict[str, dict[str, Shape]] = {
     "send": {"text": text(), "content_type": one_of("text/plain", "text/markdown")},
     "ask": {
@@ -341,7 +341,7 @@ def least(contract: str) -> dict[str, Any]:
 
 
 def fits(contract: str, body: object) -> bool:
-    """What check says of this body, having made sure that the schema says the same."""
+    """Return whether `check` accepts the body. Assert that the schema agrees."""
     type = contract.partition(":")[0]
     by_schema = VALIDATORS[type].is_valid(body)
     before = copy.deepcopy(body)
@@ -367,9 +367,7 @@ def test_the_table_has_every_type_and_every_member_of_it() -> None:
 
 
 @pytest.mark.parametrize(("contract", "member"), EACH_MEMBER)
-def test_a_member_takes_what_fits_its_shape_and_refuses_the_rest(
-    contract: str, member: str
-) -> None:
+def test_a_member_accepts_good_values_and_refuses_bad_ones(contract: str, member: str) -> None:
     for body in (least(contract), full(contract)):
         for value in MEMBERS[contract][member].good:
             assert fits(contract, body | {member: value}), str(value)[:100]
@@ -378,7 +376,7 @@ def test_a_member_takes_what_fits_its_shape_and_refuses_the_rest(
 
 
 @pytest.mark.parametrize(("contract", "member"), EACH_MEMBER)
-def test_only_an_optional_member_may_be_left_out_and_null_is_not_leaving_out(
+def test_only_an_optional_member_may_be_absent_and_no_member_may_be_null(
     contract: str, member: str
 ) -> None:
     body = full(contract)
@@ -388,7 +386,7 @@ def test_only_an_optional_member_may_be_left_out_and_null_is_not_leaving_out(
 
 
 @pytest.mark.parametrize("contract", MEMBERS)
-def test_a_member_that_the_type_does_not_have_is_refused(contract: str) -> None:
+def test_an_unknown_member_is_refused(contract: str) -> None:
     others = {name for members in MEMBERS.values() for name in members}
     for name in {"extra", "", "from", "Text", "text ", "__class__"} | others:
         if name not in MEMBERS[contract]:
@@ -397,7 +395,7 @@ def test_a_member_that_the_type_does_not_have_is_refused(contract: str) -> None:
 
 @pytest.mark.parametrize("contract", MEMBERS)
 @pytest.mark.parametrize("payload", [None, True, 1, 1.5, "", "text", [], [{}], [["text", "x"]]])
-def test_a_payload_that_is_no_object_is_refused(contract: str, payload: object) -> None:
+def test_a_payload_that_is_not_an_object_is_refused(contract: str, payload: object) -> None:
     assert not fits(contract, payload)
 
 
@@ -406,7 +404,7 @@ def test_an_announcement_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "", "Run", "other", 1, True, [], ["run"], {}])
-def test_evidence_of_no_known_kind_is_refused(kind: object) -> None:
+def test_evidence_of_an_unknown_kind_is_refused(kind: object) -> None:
     assert not fits("evidence", full("evidence:note") | {"kind": kind})
 
 
@@ -416,10 +414,10 @@ def test_the_kinds_of_evidence_do_not_mix() -> None:
             assert not fits("evidence", full(f"evidence:{theirs}") | {"kind": ours})
 
 
-def test_a_whole_number_with_a_fraction_is_refused_though_schemas_cannot_tell() -> None:
-    # The one known difference. JSON Schema's numbers are mathematical, so 1.0 *is* 1 to a
-    # validator; its specification says that integers SHOULD NOT be written so. Taking it would
-    # put a float into the log, where canonical bytes have none.
+def test_a_whole_number_written_with_a_fraction_is_refused() -> None:
+    # The one known difference between models and schemas. For JSON Schema, 1.0 equals 1, though its
+    # specification says that integers SHOULD NOT be written so. Accepting 1.0 would put a float
+    # into the log, and canonical bytes have no floats.
     for number in ("1.0", "1e0"):
         body = orjson.loads(f'{{"question": "x", "timeout_s": {number}}}')
         assert VALIDATORS["ask"].is_valid(body)
@@ -429,7 +427,7 @@ def test_a_whole_number_with_a_fraction_is_refused_though_schemas_cannot_tell() 
 
 ODD_VALUES = [value for m in MEMBERS.values() for s in m.values() for value in s.good + s.bad]
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-# Whole floats are left out for the reason given above.
+# Without whole floats, on which models and schemas differ: see the test above.
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(-9, 9).filter(lambda f: f % 1 != 0), WORDS
 )
@@ -441,7 +439,7 @@ ANYTHING = st.recursive(
 
 
 def bend(value: object, how: str) -> object:
-    """A value next to this one."""
+    """Change a value a little."""
     match value:
         case str():
             return {"longer": value + "\n", "other": value.swapcase(), "less": value[:-1]}[how]
@@ -477,7 +475,7 @@ def near_misses(draw: st.DrawFn) -> tuple[str, Any]:
 
 @settings(max_examples=400, database=None)
 @given(near_misses())
-def test_models_and_schemas_agree_on_whatever_is_near_a_good_body(case: tuple[str, Any]) -> None:
+def test_models_and_schemas_agree_on_bodies_that_are_almost_good(case: tuple[str, Any]) -> None:
     contract, body = case
     fits(contract, body)
 
@@ -496,7 +494,7 @@ def deep(levels: int = 20_000) -> list[Any]:
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_no_payload_makes_check_fail_in_any_other_way_or_repeat_much_of_it(type: str) -> None:
+def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: str) -> None:
     huge = "x" * 100_000
     strange: list[Any] = [
         *({name: value} for name in ("kind", "text", "pid", "fence") for value in (deep(), huge)),
@@ -530,94 +528,95 @@ def test_no_payload_makes_check_fail_in_any_other_way_or_repeat_much_of_it(type:
             "blocker",
             {"what": "x", "severity": "urgent", "fix": ["ls", ""]},
             "severity must be 'stop' or 'warn', not 'urgent' (and 1 more). "
-            "The contract: interlock schema blocker.",
+            "To see the schema: interlock schema blocker",
             ["severity", "fix.1"],
         ),
         (
             "send",
             {"txt": "x", "text": "x"},
             "txt is not a member of send, which has text, content_type. "
-            "The contract: interlock schema send.",
+            "To see the schema: interlock schema send",
             ["txt"],
         ),
         (
             "ask",
             {"question": "x", "timeout_s": "60"},
             "timeout_s must be a whole number, written without quotes, fraction or exponent, "
-            "not '60'. The contract: interlock schema ask.",
+            "not '60'. To see the schema: interlock schema ask",
             ["timeout_s"],
         ),
         (
             "wake",
             {"text": "x", "about": None},
-            "about must be a string, not null; an optional member is left out instead. "
-            "The contract: interlock schema wake.",
+            "about must be a string, not null; leave out an optional member instead. "
+            "To see the schema: interlock schema wake",
             ["about"],
         ),
         (
             "answer",
             {"text": "x", "ask": "12"},
             "ask must be a message id: a lower-case UUID; it was '12'. "
-            "The contract: interlock schema answer.",
+            "To see the schema: interlock schema answer",
             ["ask"],
         ),
         (
             "evidence",
             {"kind": "url", "url": "https://x", "colour": 1},
             "colour is not a member of evidence of kind url, which has task_id, criterion, title, "
-            "masked, kind, url. The contract: interlock schema evidence.",
+            "masked, kind, url. To see the schema: interlock schema evidence",
             ["colour"],
         ),
         (
             "evidence",
             full("evidence:run") | {"command": 1, "output": {"sha256": SHA, "size": 1, "x": 1}},
             "command must be a string or a list of strings, not 1 (and 1 more). "
-            "The contract: interlock schema evidence.",
+            "To see the schema: interlock schema evidence",
             ["command", "output.x"],
         ),
         (
             "evidence",
             {},
-            "kind must be 'run', 'file', 'url' or 'note'. The contract: interlock schema evidence.",
+            "kind must be 'run', 'file', 'url' or 'note'. "
+            "To see the schema: interlock schema evidence",
             ["kind"],
         ),
         (
             "task_created",
             {"task_id": "B-1", "title": "x" * 281, "labels": ["a", "a"]},
             "title must have at most 280 characters; it had 281 (and 1 more). "
-            "The contract: interlock schema task_created.",
+            "To see the schema: interlock schema task_created",
             ["title", "labels"],
         ),
         (
             "send",
             ["x"],
-            "payload must be an object, not a list. The contract: interlock schema send.",
+            "payload must be an object, not a list. To see the schema: interlock schema send",
             ["payload"],
         ),
     ],
 )
-def test_a_refusal_says_which_member_is_wrong_and_what_it_must_be(
+def test_a_refusal_names_the_wrong_member_and_what_it_must_be(
     type: str, payload: object, message: str, members: list[str]
 ) -> None:
     with pytest.raises(InvalidMessage) as refused:
         check(type, payload)
-    told = refused.value.as_dict()
-    assert told["message"] == message
-    assert told["type"] == type
-    assert [problem["member"] for problem in told["problems"]] == members
+    error = refused.value.as_dict()
+    assert error["message"] == message
+    assert error["type"] == type
+    assert [problem["member"] for problem in error["problems"]] == members
 
 
-def test_an_unknown_type_is_refused_with_the_types_there_are() -> None:
+def test_an_unknown_type_is_refused_with_the_valid_types() -> None:
     with pytest.raises(UnknownType) as refused:
         check("blocked", {})
-    told = refused.value.as_dict()
-    assert told["valid_types"] == list(TYPES)
-    assert told["did_you_mean"] == ["blocker"]
+    error = refused.value.as_dict()
+    assert error["valid_types"] == list(TYPES)
+    assert error["did_you_mean"] == ["blocker"]
     assert "did_you_mean" not in unknown("gossip").as_dict()
     assert len(unknown("x" * 1_000_000).message) < 500
 
 
-def test_what_acts_write_cannot_be_sent_by_hand() -> None:
+def test_types_that_only_commands_write_cannot_be_sent() -> None:
     assert set(MAIN_MEMBER) == SENDABLE
     assert SENDABLE.isdisjoint(WRITTEN_BY)
     for type in SENDABLE:
@@ -632,20 +631,20 @@ def test_what_acts_write_cannot_be_sent_by_hand() -> None:
     assert set(unknown_type.value.members["valid_types"]) == SENDABLE
 
 
-def test_the_main_member_is_a_text_of_its_type() -> None:
+def test_the_main_member_of_each_type_accepts_a_long_text() -> None:
     for type, member in MAIN_MEMBER.items():
         assert fits(type, full(type) | {member: "x" * 1_000_000})
 
 
 @settings(max_examples=200, database=None)
 @given(near_misses())
-def test_a_plain_text_is_one_that_its_contract_takes(case: tuple[str, Any]) -> None:
+def test_a_plain_payload_is_valid(case: tuple[str, Any]) -> None:
     type, body = case[0].partition(":")[0], case[1]
     if plain(type, body):
         assert fits(type, body)
 
 
-def test_a_message_of_its_main_text_alone_is_plain() -> None:
+def test_a_payload_with_only_its_main_text_is_plain() -> None:
     for type in ("send", "ask", "announce", "wake"):
         assert plain(type, {MAIN_MEMBER[type]: "x"})
         for wrong in ("", None, 1, "\udcff"):
@@ -654,7 +653,7 @@ def test_a_message_of_its_main_text_alone_is_plain() -> None:
     assert not plain("send", "x")
 
 
-def test_the_tables_are_there_without_the_cost_of_pydantic() -> None:
+def test_the_message_types_do_not_import_pydantic() -> None:
     code = (
         "import sys, interlock.rooms.mail.message_types; sys.exit('pydantic_core' in sys.modules)"
     )
@@ -666,7 +665,7 @@ def test_the_committed_schemas_are_current() -> None:
     assert generate.stale(generate.schema_files()) == []
 
 
-def test_every_schema_is_a_schema_and_uses_no_formats() -> None:
+def test_every_schema_is_valid_and_uses_no_formats() -> None:
     for type in TYPES:
         Draft202012Validator.check_schema(schemas.schema(type))
         assert schemas.schema(type)["$id"] == f"interlock/v1/{type}.json"
@@ -675,7 +674,7 @@ def test_every_schema_is_a_schema_and_uses_no_formats() -> None:
         schemas.schema("gossip")
 
 
-def test_stale_names_what_is_missing_changed_or_too_many_and_write_mends_it(
+def test_stale_names_missing_changed_and_extra_schemas_and_write_fixes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "schemas" / "v1"

@@ -31,7 +31,7 @@ def id_of(credentials: Credentials) -> str:
     return token_format.token_id(token_format.hashed(credentials.token))
 
 
-SEEING: dict[str, Callable[[str], Any]] = {
+REQUESTS: dict[str, Callable[[str], Any]] = {
     "read": lambda id: ReadMessage(id),
     "receipts": lambda id: ShowReceipts(id),
     "thread": lambda id: ShowThread(id),
@@ -44,7 +44,7 @@ SEEING: dict[str, Callable[[str], Any]] = {
 }
 
 
-def test_a_foreign_message_cannot_be_redacted_nor_told_from_an_absent_one(
+def test_redacting_an_invisible_message_is_refused_as_not_found(
     workspace: Workspace,
 ) -> None:
     otto, mira = workspace.join("otto"), workspace.join("mira")
@@ -54,24 +54,26 @@ def test_a_foreign_message_cannot_be_redacted_nor_told_from_an_absent_one(
     assert workspace.head() == before
 
 
-@pytest.mark.parametrize("verb", SEEING)
-def test_what_is_not_yours_to_see_does_not_exist(workspace: Workspace, verb: str) -> None:
+@pytest.mark.parametrize("verb", REQUESTS)
+def test_an_invisible_message_is_refused_like_an_absent_one(
+    workspace: Workspace, verb: str
+) -> None:
     otto, mira = workspace.join("otto"), workspace.join("mira", scopes=("admin",))
     workspace.join("vera")
     foreign, absent = workspace.ask(otto, "@vera"), "12345678-1234-4234-8234-123456789abc"
-    act = SEEING[verb]
+    about = REQUESTS[verb]
     before = workspace.head()
-    said = workspace.refused("NOT_FOUND", mira, act(foreign))
-    assert said == {
+    error = workspace.refused("NOT_FOUND", mira, about(foreign))
+    assert error == {
         name: value.replace(absent, foreign)
-        for name, value in workspace.refused("NOT_FOUND", mira, act(absent)).items()
+        for name, value in workspace.refused("NOT_FOUND", mira, about(absent)).items()
     }
-    workspace.refused("NOT_FOUND", mira, act(foreign[:8]))
-    workspace.refused("NOT_FOUND", mira, act(f"#{before}"))
+    workspace.refused("NOT_FOUND", mira, about(foreign[:8]))
+    workspace.refused("NOT_FOUND", mira, about(f"#{before}"))
     assert workspace.head() == before
 
 
-def test_a_review_tells_an_agent_nothing_of_others_mail(workspace: Workspace) -> None:
+def test_a_review_shows_an_agent_no_mail_of_others(workspace: Workspace) -> None:
     otto, mira = workspace.join("otto"), workspace.join("mira")
     workspace.join("vera")
     workspace.ask(otto, "@vera")
@@ -85,7 +87,7 @@ def test_a_review_tells_an_agent_nothing_of_others_mail(workspace: Workspace) ->
     assert (found["unanswered"], found["expired"]) == ([], [])
 
 
-def test_a_search_finds_ones_own_mail_and_no_other(workspace: Workspace) -> None:
+def test_a_search_finds_only_the_callers_mail(workspace: Workspace) -> None:
     otto, vera, mira = workspace.join("otto"), workspace.join("vera"), workspace.join("mira")
     id = workspace.send(otto, "@vera", "the blue signal")
     for by, found in ((otto, 1), (vera, 1), (mira, 0)):
@@ -94,7 +96,7 @@ def test_a_search_finds_ones_own_mail_and_no_other(workspace: Workspace) -> None
     assert workspace.call(vera, Search("signal"))["messages"] == []
 
 
-def test_a_search_finds_what_any_surface_sent_and_what_reached_this_one(
+def test_a_search_finds_mail_from_any_own_surface_and_mail_to_this_one(
     workspace: Workspace,
 ) -> None:
     cli, desktop, vera = (
@@ -132,7 +134,7 @@ def test_a_message_is_named_by_id_prefix_or_position(workspace: Workspace) -> No
         workspace.refused("USAGE", vera, ReadMessage(reference))
 
 
-def test_explain_tells_the_story_of_a_messages_token(workspace: Workspace) -> None:
+def test_explain_shows_the_token_of_a_message(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto", "cli", label="otto's laptop"), workspace.join("vera")
     workspace.ms += 5000
     id = workspace.send(otto._replace(session="s1"), "@vera")
@@ -164,5 +166,5 @@ def test_an_admin_redacts_a_message_that_it_may_not_read(workspace: Workspace) -
 @pytest.mark.parametrize("reference", ["", "a/b", "0192f0c1/receipts", "#", "x y z w", "é" * 8])
 def test_a_malformed_message_reference_is_bad_usage(workspace: Workspace, reference: str) -> None:
     otto = workspace.join("otto")
-    for act in (ReadMessage(reference), ShowReceipts(reference), Redact(reference, "why")):
-        workspace.refused("USAGE", otto, act)
+    for request in (ReadMessage(reference), ShowReceipts(reference), Redact(reference, "why")):
+        workspace.refused("USAGE", otto, request)

@@ -40,35 +40,35 @@ URGENT: dict[str, dict[str, Any]] = {
 }
 
 
-# --- whoever is at work
+# --- a working agent
 
 
 @pytest.mark.parametrize("step", ["start", "prompt", "tool"])
-def test_whoever_works_is_pointed_to_new_mail_once(workspace: WakeWorkspace, step: str) -> None:
+def test_a_working_agent_is_told_of_new_mail_once(workspace: WakeWorkspace, step: str) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     assert workspace.told(workspace.otto, step) == [sent]
     assert workspace.history(workspace.vera, sent) == [("accepted", None), ("woken", "test")]
     head = workspace.head()
     for again in ("start", "prompt", "tool", "idle"):
         assert "news" not in workspace.step(workspace.otto, again)
-    assert workspace.head() == head, "nothing is written where there is nothing to tell"
+    assert workspace.head() == head, "a step without new mail writes nothing"
 
 
-def test_a_pointer_has_no_text_of_the_message(workspace: WakeWorkspace) -> None:
+def test_news_contains_no_text_of_the_message(workspace: WakeWorkspace) -> None:
     workspace.send(workspace.vera, "@otto-cli", subject="a line")
     (news,) = workspace.step(workspace.otto, "prompt")["news"]
     assert news["from"] == "@vera"
     assert "payload" not in news
 
 
-def test_what_came_together_is_told_together_and_in_order(workspace: WakeWorkspace) -> None:
+def test_a_step_tells_of_all_new_mail_at_once_and_in_order(workspace: WakeWorkspace) -> None:
     sent = [workspace.send(workspace.vera, to) for to in ("@otto", "@otto-cli", "AGENT:*", "@otto")]
     assert workspace.told(workspace.otto) == sent
     assert len(workspace.facts("mail_moved")) == 1
 
 
 @pytest.mark.parametrize("step", ["edit", "busy", "rest", "end"])
-def test_some_steps_are_told_of_no_mail_and_mark_none(workspace: WakeWorkspace, step: str) -> None:
+def test_some_steps_tell_of_no_mail_and_mark_none(workspace: WakeWorkspace, step: str) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli", **URGENT["ask"])
     where = {"paths": ("a",), "repo": "r"} if step == "edit" else {}
     answer = workspace.step(workspace.otto, step, **where)
@@ -77,7 +77,9 @@ def test_some_steps_are_told_of_no_mail_and_mark_none(workspace: WakeWorkspace, 
     assert workspace.history(workspace.vera, sent) == [("accepted", None)]
 
 
-def test_nobody_is_told_of_what_was_shown_read_or_answered_for(workspace: WakeWorkspace) -> None:
+def test_a_step_does_not_tell_of_mail_that_was_shown_read_or_acked(
+    workspace: WakeWorkspace,
+) -> None:
     shown, read, acked = (workspace.send(workspace.vera, "@otto-cli") for _ in range(3))
     workspace.call(workspace.otto, ReadMessage(read))
     workspace.call(workspace.otto, AckMessages((acked,)))
@@ -87,7 +89,7 @@ def test_nobody_is_told_of_what_was_shown_read_or_answered_for(workspace: WakeWo
     assert workspace.begin("otto-cli") is None
 
 
-def test_of_two_surfaces_of_an_agent_one_is_told(workspace: WakeWorkspace) -> None:
+def test_only_the_first_surface_is_told_of_mail_for_the_agent(workspace: WakeWorkspace) -> None:
     both, mine = (
         workspace.send(workspace.vera, "@otto"),
         workspace.send(workspace.vera, "@otto-desktop"),
@@ -96,14 +98,14 @@ def test_of_two_surfaces_of_an_agent_one_is_told(workspace: WakeWorkspace) -> No
     assert workspace.told(workspace.desktop) == [mine]
 
 
-def test_whoever_may_not_mail_is_told_of_none(workspace: WakeWorkspace) -> None:
+def test_a_sender_without_the_mail_scope_is_told_of_no_mail(workspace: WakeWorkspace) -> None:
     lena = workspace.join("lena", scopes=("claim",))
     sent = workspace.send(workspace.vera, "@lena", **URGENT["ask"])
     assert workspace.told(lena) == workspace.told(lena, "idle") == workspace.handed(lena) == []
     assert workspace.history(workspace.vera, sent) == [("accepted", None)]
 
 
-def test_in_a_pause_nothing_is_told_and_nothing_is_lost(workspace: WakeWorkspace) -> None:
+def test_a_paused_workspace_tells_of_no_mail_and_loses_none(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli", **URGENT["ask"])
     window = workspace.otto._replace(session="s-1")
     workspace.call(window, AcquireClaim("B-1"))
@@ -123,9 +125,7 @@ def test_in_a_pause_nothing_is_told_and_nothing_is_lost(workspace: WakeWorkspace
 
 
 @pytest.mark.parametrize("kind", URGENT)
-def test_before_a_stop_what_is_urgent_is_handed_over_once(
-    workspace: WakeWorkspace, kind: str
-) -> None:
+def test_urgent_mail_is_handed_over_once_before_a_stop(workspace: WakeWorkspace, kind: str) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli", **URGENT[kind])
     (message,) = workspace.step(workspace.otto, "stop")["messages"]
     assert (message["id"], "payload" in message) == (sent, True)
@@ -135,13 +135,15 @@ def test_before_a_stop_what_is_urgent_is_handed_over_once(
     assert workspace.told(workspace.otto) == []
 
 
-def test_before_a_stop_what_is_not_urgent_waits(workspace: WakeWorkspace) -> None:
+def test_only_urgent_mail_is_handed_over_before_a_stop(workspace: WakeWorkspace) -> None:
     sent = [workspace.send(workspace.vera, "@otto-cli", priority=p) for p in ("low", "normal")]
     assert workspace.handed(workspace.otto) == []
     assert workspace.told(workspace.otto) == sent
 
 
-def test_what_was_only_pointed_to_is_still_handed_over(workspace: WakeWorkspace) -> None:
+def test_urgent_mail_that_was_told_but_not_shown_is_still_handed_over(
+    workspace: WakeWorkspace,
+) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli", **URGENT["ask"])
     assert workspace.told(workspace.otto) == [sent]
     assert workspace.handed(workspace.otto) == [sent]
@@ -149,7 +151,7 @@ def test_what_was_only_pointed_to_is_still_handed_over(workspace: WakeWorkspace)
     assert workspace.history(workspace.vera, sent) == told
 
 
-def test_five_at_a_time_are_handed_over(workspace: WakeWorkspace) -> None:
+def test_a_stop_hands_over_at_most_five_messages(workspace: WakeWorkspace) -> None:
     sent = [workspace.send(workspace.vera, "@otto", **URGENT["ask"]) for _ in range(7)]
     assert workspace.handed(workspace.otto) == sent[:5]
     assert workspace.handed(workspace.otto, held=1) == sent[5:]
@@ -157,7 +159,7 @@ def test_five_at_a_time_are_handed_over(workspace: WakeWorkspace) -> None:
 
 
 @pytest.mark.parametrize("end", ["acked", "resolved"])
-def test_a_blocker_is_handed_over_once_a_turn_until_it_is_settled(
+def test_a_blocker_is_handed_over_at_each_stop_until_it_is_acked_or_resolved(
     workspace: WakeWorkspace, end: str
 ) -> None:
     raised = workspace.call(workspace.vera, RaiseBlocker("it is red", to="@otto-cli"))["blocker"][
@@ -168,7 +170,7 @@ def test_a_blocker_is_handed_over_once_a_turn_until_it_is_settled(
         assert workspace.handed(workspace.otto, held=1) == []
     assert len(workspace.history(workspace.vera, raised)) == 3
     workspace.call(workspace.otto, ReadMessage(raised))
-    assert workspace.handed(workspace.otto) == [raised], "reading it moves nothing out of the way"
+    assert workspace.handed(workspace.otto) == [raised], "reading a blocker does not resolve it"
     if end == "acked":
         workspace.call(workspace.otto, AckMessages((raised,)))
     else:
@@ -176,7 +178,7 @@ def test_a_blocker_is_handed_over_once_a_turn_until_it_is_settled(
     assert workspace.handed(workspace.otto) == []
 
 
-def test_nothing_is_handed_over_to_one_that_was_held_four_times_in_a_row(
+def test_no_mail_is_handed_over_after_four_held_stops_in_a_row(
     workspace: WakeWorkspace,
 ) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli", **URGENT["ask"])
@@ -185,7 +187,7 @@ def test_nothing_is_handed_over_to_one_that_was_held_four_times_in_a_row(
     assert workspace.handed(workspace.otto, held=3) == [sent]
 
 
-def test_what_is_long_is_handed_over_in_part_and_a_command_not_in_part(
+def test_a_long_text_is_handed_over_in_part_and_a_long_command_without_its_text(
     workspace: WakeWorkspace,
 ) -> None:
     long = "x" * 1001
@@ -198,15 +200,15 @@ def test_what_is_long_is_handed_over_in_part_and_a_command_not_in_part(
     assert not order.get("payload", {}).get("command")
 
 
-# --- whoever is idle
+# --- an idle agent
 
 
-def test_direct_mail_wakes(workspace: WakeWorkspace) -> None:
+def test_direct_mail_wakes_an_idle_agent(workspace: WakeWorkspace) -> None:
     sent = [workspace.send(workspace.vera, to) for to in ("@otto-cli", "@otto")]
     assert workspace.told(workspace.otto, "idle") == sent
 
 
-def test_a_broadcast_wakes_only_when_asked_and_direct_mail_not_when_not(
+def test_the_sender_can_request_or_prevent_a_wake(
     workspace: WakeWorkspace,
 ) -> None:
     quiet = [
@@ -217,17 +219,17 @@ def test_a_broadcast_wakes_only_when_asked_and_direct_mail_not_when_not(
     assert workspace.begin("otto-cli") is None
     loud = workspace.send(workspace.vera, "AGENT:*", wake=True)
     assert workspace.told(workspace.otto, "idle") == [loud]
-    assert workspace.told(workspace.otto) == quiet, "but all of it is pointed to at a step"
+    assert workspace.told(workspace.otto) == quiet, "a working agent is told of all mail"
 
 
-def test_an_ack_wakes_nobody(workspace: WakeWorkspace) -> None:
+def test_an_ack_wakes_no_agent(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     workspace.call(workspace.otto, AckMessages((sent,), note="done"))
     assert workspace.told(workspace.vera, "idle") == []
     assert workspace.begin("vera") is None
 
 
-def test_whoever_was_woken_is_left_alone_for_a_while_and_then_told_together(
+def test_an_agent_is_not_woken_again_within_the_quiet_time(
     workspace: WakeWorkspace,
 ) -> None:
     first = workspace.send(workspace.vera, "@otto-cli")
@@ -240,14 +242,14 @@ def test_whoever_was_woken_is_left_alone_for_a_while_and_then_told_together(
     assert workspace.told(workspace.otto, "idle") == more
 
 
-def test_a_quiet_time_keeps_nothing_from_whoever_works(workspace: WakeWorkspace) -> None:
+def test_the_quiet_time_does_not_delay_mail_for_a_working_agent(workspace: WakeWorkspace) -> None:
     workspace.send(workspace.vera, "@otto-cli")
     workspace.told(workspace.otto, "idle")
     more = workspace.send(workspace.vera, "@otto-cli")
     assert workspace.told(workspace.otto) == [more]
 
 
-def test_how_long_the_quiet_time_is_is_a_setting(workspace: WakeWorkspace) -> None:
+def test_a_setting_changes_the_quiet_time(workspace: WakeWorkspace) -> None:
     workspace.call(OWNER, ChangeSetting("wake.quiet_s", "0"))
     for _ in range(2):
         sent = workspace.send(workspace.vera, "@otto-cli")
@@ -258,7 +260,7 @@ def test_how_long_the_quiet_time_is_is_a_setting(workspace: WakeWorkspace) -> No
     assert workspace.told(workspace.otto, "idle") == []
 
 
-def test_what_was_old_when_it_was_first_seen_does_not_wake(workspace: WakeWorkspace) -> None:
+def test_mail_older_than_an_hour_wakes_no_agent(workspace: WakeWorkspace) -> None:
     old = workspace.send(workspace.vera, "@otto-cli")
     workspace.ms += HOUR
     assert workspace.is_due("otto-cli")
@@ -268,33 +270,31 @@ def test_what_was_old_when_it_was_first_seen_does_not_wake(workspace: WakeWorksp
     assert workspace.begin("otto-cli") is None
     young = workspace.send(workspace.vera, "@otto-cli")
     assert workspace.told(workspace.otto, "idle") == [young]
-    assert workspace.told(workspace.otto) == [old], "but it is pointed to at a step"
+    assert workspace.told(workspace.otto) == [old], "a working agent is told of old mail"
 
 
 # --- muting
 
 
 @pytest.mark.parametrize("name", [None, "otto-cli", "@otto-cli", "otto", "@otto"])
-def test_nothing_wakes_one_whose_name_or_agent_is_muted(
-    workspace: WakeWorkspace, name: str | None
-) -> None:
+def test_a_muted_sender_or_agent_is_not_woken(workspace: WakeWorkspace, name: str | None) -> None:
     workspace.call(workspace.otto, Mute(name))
     sent = workspace.send(workspace.vera, "@otto-cli", wake=True, priority="critical")
     assert workspace.told(workspace.otto, "idle") == []
     assert workspace.begin("otto-cli") is None
     workspace.ms += MINUTE
     assert not workspace.is_due("otto-cli")
-    assert workspace.told(workspace.otto) == [sent], "it arrives all the same"
+    assert workspace.told(workspace.otto) == [sent], "a muted agent still gets its mail"
 
 
-def test_muting_one_surface_leaves_the_other_awake(workspace: WakeWorkspace) -> None:
+def test_muting_one_surface_does_not_mute_the_other(workspace: WakeWorkspace) -> None:
     workspace.call(workspace.otto, Mute())
     sent = workspace.send(workspace.vera, "@otto")
     assert workspace.told(workspace.otto, "idle") == []
     assert workspace.told(workspace.desktop, "idle") == [sent]
 
 
-def test_that_a_name_is_muted_is_shown_with_it(workspace: WakeWorkspace) -> None:
+def test_the_list_of_agents_shows_which_are_muted(workspace: WakeWorkspace) -> None:
     workspace.call(workspace.otto, Mute("otto"))
     workspace.call(workspace.vera, Mute(ttl_s=60))
     agents = workspace.call(OWNER, ListAgents())["agents"]
@@ -305,7 +305,7 @@ def test_that_a_name_is_muted_is_shown_with_it(workspace: WakeWorkspace) -> None
     assert [agent["address"] for agent in agents if agent.get("muted")] == muted[:2]
 
 
-def test_a_name_is_muted_for_a_time_or_until_told_otherwise(workspace: WakeWorkspace) -> None:
+def test_a_mute_ends_after_its_time_or_when_it_is_turned_off(workspace: WakeWorkspace) -> None:
     until = workspace.call(workspace.otto, Mute(ttl_s=60))
     assert until == {"address": "@otto-cli", "muted": True, "until": "2033-05-18T03:34:20.000Z"}
     sent = workspace.send(workspace.vera, "@otto-cli")
@@ -321,7 +321,7 @@ def test_a_name_is_muted_for_a_time_or_until_told_otherwise(workspace: WakeWorks
     assert workspace.told(workspace.otto, "idle") == [later]
 
 
-def test_only_a_person_or_an_admin_mutes_another(workspace: WakeWorkspace) -> None:
+def test_only_a_person_or_an_admin_can_mute_another_agent(workspace: WakeWorkspace) -> None:
     admin = workspace.join("boss", scopes=("admin",))
     for by in (workspace.mira, admin, OWNER):
         assert workspace.call(by, Mute("vera"))["address"] == "@vera"
@@ -333,10 +333,10 @@ def test_only_a_person_or_an_admin_mutes_another(workspace: WakeWorkspace) -> No
     assert caught.value.as_dict()["did_you_mean"] == ["@vera"]
 
 
-# --- from outside
+# --- wakes by an adapter
 
 
-def test_mail_is_left_alone_for_a_few_seconds_first(workspace: WakeWorkspace) -> None:
+def test_an_adapter_waits_a_few_seconds_before_it_wakes(workspace: WakeWorkspace) -> None:
     workspace.send(workspace.vera, "@otto-cli")
     workspace.ms += 3 * SECOND - 1
     assert not workspace.is_due("otto-cli")
@@ -344,7 +344,7 @@ def test_mail_is_left_alone_for_a_few_seconds_first(workspace: WakeWorkspace) ->
     assert workspace.is_due("otto-cli")
 
 
-def test_a_pause_lets_nobody_be_woken(workspace: WakeWorkspace) -> None:
+def test_a_paused_workspace_wakes_no_agent(workspace: WakeWorkspace) -> None:
     workspace.send(workspace.vera, "@otto-cli")
     workspace.ms += MINUTE
     assert workspace.is_due("otto-cli")
@@ -352,7 +352,7 @@ def test_a_pause_lets_nobody_be_woken(workspace: WakeWorkspace) -> None:
     assert not workspace.is_due("otto-cli")
 
 
-def test_while_a_wake_goes_on_nobody_else_tries(workspace: WakeWorkspace) -> None:
+def test_only_one_adapter_at_a_time_wakes_for_a_message(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     begun = workspace.begin("otto-cli")
     assert begun is not None
@@ -363,11 +363,13 @@ def test_while_a_wake_goes_on_nobody_else_tries(workspace: WakeWorkspace) -> Non
     assert (tried["adapter"], tried["outcome"]) == ("outside", "begun")
     more = workspace.send(workspace.vera, "@otto-cli")
     assert workspace.told(workspace.otto) == [more], (
-        "which concerns what it is for, and nothing else"
+        "a wake in progress concerns only its own messages"
     )
 
 
-def test_who_was_woken_has_it_in_its_receipt_and_its_quiet_time(workspace: WakeWorkspace) -> None:
+def test_a_successful_wake_writes_a_receipt_and_starts_the_quiet_time(
+    workspace: WakeWorkspace,
+) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     assert workspace.woken("otto-cli", "woken") == [sent]
     assert workspace.history(workspace.vera, sent) == [("accepted", None), ("woken", "outside")]
@@ -378,7 +380,7 @@ def test_who_was_woken_has_it_in_its_receipt_and_its_quiet_time(workspace: WakeW
     assert workspace.begin("otto-cli") is not None
 
 
-def test_a_wake_that_failed_is_tried_three_times_at_most(workspace: WakeWorkspace) -> None:
+def test_a_failed_wake_is_tried_at_most_three_times(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     for _ in range(3):
         assert workspace.woken("otto-cli", "failed", "it is busy") == [sent]
@@ -387,10 +389,12 @@ def test_a_wake_that_failed_is_tried_three_times_at_most(workspace: WakeWorkspac
     tried = workspace.receipt(workspace.vera, sent)["wakes"]
     assert [(one["outcome"], one["why"]) for one in tried] == [("failed", "it is busy")] * 3
     assert workspace.history(workspace.vera, sent) == [("accepted", None)]
-    assert workspace.told(workspace.otto) == [sent], "but it is pointed to at a step"
+    assert workspace.told(workspace.otto) == [sent], "a working agent is told of it"
 
 
-def test_a_wake_whose_end_never_came_is_in_doubt_and_not_repeated(workspace: WakeWorkspace) -> None:
+def test_a_wake_without_an_outcome_becomes_unknown_and_is_not_repeated(
+    workspace: WakeWorkspace,
+) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     begun = workspace.begin("otto-cli")
     assert begun is not None
@@ -403,19 +407,19 @@ def test_a_wake_whose_end_never_came_is_in_doubt_and_not_repeated(workspace: Wak
     assert workspace.history(workspace.vera, sent) == [("accepted", None)]
     dispatching.end(workspace.node, begun, "otto-cli", "woken")
     (ended,) = workspace.facts("wake_ended")
-    assert ended["outcome"]["outcome"] == "unknown", "an end that comes late is none"
+    assert ended["outcome"]["outcome"] == "unknown", "a late outcome is ignored"
     assert workspace.begin("otto-cli") is None
     assert workspace.told(workspace.otto, "idle") == []
 
 
-def test_what_a_wake_in_doubt_was_for_is_pointed_to_at_a_step(workspace: WakeWorkspace) -> None:
+def test_a_step_tells_of_mail_whose_wake_has_an_unknown_outcome(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     workspace.woken("otto-cli", "unknown", "it took too long")
     assert workspace.told(workspace.otto) == [sent]
     assert workspace.told(workspace.otto) == []
 
 
-def test_what_was_read_while_a_wake_went_on_stays_read(workspace: WakeWorkspace) -> None:
+def test_mail_that_was_read_during_a_wake_stays_read(workspace: WakeWorkspace) -> None:
     sent = workspace.send(workspace.vera, "@otto-cli")
     begun = workspace.begin("otto-cli")
     assert begun is not None
@@ -426,10 +430,10 @@ def test_what_was_read_while_a_wake_went_on_stays_read(workspace: WakeWorkspace)
     assert upkeep.rebuild(workspace.node, OWNER)["changed"] is False
 
 
-# --- what a session holds
+# --- claims of a session
 
 
-def test_a_step_keeps_what_the_session_holds_below_half_of_the_lease(
+def test_a_step_renews_the_sessions_claims_below_half_of_the_lease(
     workspace: WakeWorkspace,
 ) -> None:
     window = workspace.otto._replace(session="s-1")
@@ -446,7 +450,7 @@ def test_a_step_keeps_what_the_session_holds_below_half_of_the_lease(
     assert workspace.call(OWNER, CheckClaim("B-1"))["claimed"]
 
 
-def test_at_its_start_a_session_is_told_who_it_is_and_what_it_holds(
+def test_a_start_tells_a_session_its_identity_and_its_claims(
     workspace: WakeWorkspace,
 ) -> None:
     window = workspace.otto._replace(session="s-1")
@@ -466,7 +470,7 @@ def test_at_its_start_a_session_is_told_who_it_is_and_what_it_holds(
 
 
 @pytest.mark.parametrize("unbound", [True, False])
-def test_what_is_held_in_no_session_is_kept_by_a_client_whose_shell_knows_none(
+def test_an_unbound_client_renews_the_senders_claims_without_a_session(
     workspace: WakeWorkspace, unbound: bool
 ) -> None:
     workspace.call(workspace.otto, AcquireClaim("B-1", ttl_s=100))
@@ -476,7 +480,7 @@ def test_what_is_held_in_no_session_is_kept_by_a_client_whose_shell_knows_none(
     assert workspace.call(OWNER, CheckClaim("B-1"))["claimed"] is unbound
 
 
-def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(workspace: WakeWorkspace) -> None:
+def test_the_claims_of_an_idle_live_client_are_renewed(workspace: WakeWorkspace) -> None:
     window = workspace.otto._replace(session="s-1")
     workspace.step(window, "stop", window=this_window())
     workspace.call(window, AcquireClaim("B-1", ttl_s=100))
@@ -499,8 +503,8 @@ def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(workspace: Wak
     assert [c["item"] for c in workspace.call(OWNER, ListClaims())["claims"]] == []
 
 
-def test_nobody_keeps_what_a_stopped_client_holds(workspace: WakeWorkspace) -> None:
-    """It cannot know that it has lost it, and what it does then must bounce."""
+def test_the_claims_of_a_suspended_client_are_not_renewed(workspace: WakeWorkspace) -> None:
+    """A suspended client cannot notice that it lost a claim. Its later writes must be refused."""
     with subprocess.Popen(["sleep", "60"]) as client:
         try:
             process = process_of(client.pid)
@@ -522,7 +526,7 @@ def test_nobody_keeps_what_a_stopped_client_holds(workspace: WakeWorkspace) -> N
             client.kill()
 
 
-def test_an_end_gives_up_what_is_held_and_waited_for_but_not_the_session(
+def test_an_end_releases_claims_and_leaves_queues_but_keeps_the_session(
     workspace: WakeWorkspace,
 ) -> None:
     window = workspace.otto._replace(session="s-1")
@@ -541,17 +545,17 @@ def test_an_end_gives_up_what_is_held_and_waited_for_but_not_the_session(
     assert workspace.call(window, AcquireClaim("B-4"))["acquired"]
 
 
-def test_a_step_without_a_session_gives_up_nothing(workspace: WakeWorkspace) -> None:
+def test_an_end_without_a_session_releases_nothing(workspace: WakeWorkspace) -> None:
     workspace.call(workspace.otto, AcquireClaim("B-1"))
     workspace.step(workspace.otto, "end")
     assert workspace.call(OWNER, CheckClaim("B-1"))["claimed"]
 
 
-# --- what is no step
+# --- invalid requests
 
 
 @pytest.mark.parametrize(
-    "act",
+    "wrong",
     [
         Attend("jump", "test"),  # type: ignore[arg-type]
         Attend("prompt", ""),
@@ -565,6 +569,6 @@ def test_a_step_without_a_session_gives_up_nothing(workspace: WakeWorkspace) -> 
         Mute(ttl_s=0),
     ],
 )
-def test_what_makes_no_sense_is_refused(workspace: WakeWorkspace, act: Any) -> None:
+def test_an_invalid_request_is_refused(workspace: WakeWorkspace, wrong: Any) -> None:
     with pytest.raises(errors.Usage):
-        workspace.call(workspace.otto, act)
+        workspace.call(workspace.otto, wrong)

@@ -925,7 +925,7 @@ def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(
         assert sent["notices"] == [
             {
                 "code": "NO_OPEN_TASK",
-                "message": f"There is no open task '{named}', so this stops none.",
+                "message": f"No open task has the id '{named}', so this blocker stops no task.",
                 "did_you_mean": ["ZZ-1"],
             }
         ]

@@ -35,7 +35,7 @@ SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
     "@<identifier> (one agent, for example @neo-gpt; the @ is required)",
 ]
-LIMITED = "--wait is how long to wait, and the question's time limit as well"
+LIMITED = "the flag --wait sets both the wait and the question's time limit"
 
 
 def _newest_ask(owner: Client) -> str | None:
@@ -44,12 +44,12 @@ def _newest_ask(owner: Client) -> str | None:
 
 
 def _is_waiting(address: str) -> Any:
-    def look(owner: Client) -> bool:
+    def check(owner: Client) -> bool:
         return any(
             a["address"] == address and a["reach"] == "wakes" for a in owner.agents()["agents"]
         )
 
-    return look
+    return check
 
 
 ANSWERED = Meanwhile(_newest_ask, Step(VERA, mail.AnswerAsk, {"message": "$seen", "text": "yes"}))
@@ -66,7 +66,7 @@ ROWS: Rows = {
         done("a broadcast", VERA, {"to": "AGENT:*", "payload": {"text": "all"}, "wake": True}),
         done("mail for a group", NOVA, {"to": "@team", "payload": {"text": "team"}}),
         done(
-            "mail for a name that nobody has is kept and said",
+            "mail to an unregistered name is accepted with a notice",
             OTTO,
             {"to": "@ver", "payload": {"text": "hi"}, "wake": False},
             has={"accepted": True, "notices": [{"did_you_mean": ["@vera"]}]},
@@ -106,7 +106,7 @@ ROWS: Rows = {
             },
         ),
         done(
-            "a blocker on a task that is not there",
+            "a blocker on an unknown task",
             VERA,
             {
                 "to": "@otto-cli",
@@ -116,7 +116,7 @@ ROWS: Rows = {
             has={"accepted": True},
         ),
         done(
-            "an ask by hand",
+            "an ask as a message",
             OTTO,
             {
                 "to": "@vera",
@@ -161,14 +161,14 @@ ROWS: Rows = {
         ),
         refused(
             "UNKNOWN_TYPE",
-            "a type that there is not",
+            "an unknown type",
             OTTO,
             {**HELLO, "type": "gossip"},
             not_at={"mcp": "the tool's schema lists the types"},
         ),
         refused(
             "USE_VERB",
-            "a type that belongs to a verb",
+            "a type that only a command writes",
             OTTO,
             {**HELLO, "type": "evidence"},
             not_at={"mcp": "the tool's schema lists the types"},
@@ -182,14 +182,16 @@ ROWS: Rows = {
         refused("INVALID_MESSAGE", "no text", OTTO, {"to": "@vera", "payload": {"text": ""}}),
         refused(
             "INVALID_MESSAGE",
-            "a payload with a member too many",
+            "a payload with an unknown member",
             OTTO,
             {"to": "@vera", "payload": {"text": "hi", "more": 1}},
-            not_at={"mcp": "its arguments are not the payload"},
+            not_at={"mcp": "the tool has no argument for the payload"},
         ),
         refused("USAGE", "a subject of two lines", OTTO, {**HELLO, "subject": "a\nb"}),
-        refused("NOT_FOUND", "a reply to what is not yours", NOVA, {**HELLO, "reply_to": "$mail"}),
-        refused("NOT_FOUND", "a reply to nothing", NOVA, {**HELLO, "reply_to": ABSENT}),
+        refused(
+            "NOT_FOUND", "a reply to an invisible message", NOVA, {**HELLO, "reply_to": "$mail"}
+        ),
+        refused("NOT_FOUND", "a reply to an absent message", NOVA, {**HELLO, "reply_to": ABSENT}),
         refused(
             "IDEMPOTENCY_CONFLICT",
             "another body under the same key",
@@ -199,7 +201,7 @@ ROWS: Rows = {
         ),
         refused(
             "UNKNOWN_RECIPIENT",
-            "a name that nobody has, where names are strict",
+            "an unregistered name in a strict workspace",
             OTTO,
             {"to": "@ver", "payload": {"text": "hi"}},
             first=(setting("recipients", "strict"),),
@@ -207,7 +209,7 @@ ROWS: Rows = {
         ),
         refused(
             "TOO_LARGE",
-            "more than the workspace takes",
+            "a message above the size limit",
             OTTO,
             {"to": "@vera", "payload": {"text": "x" * 11}},
             first=(setting("limits.message_bytes", "10"),),
@@ -215,7 +217,7 @@ ROWS: Rows = {
         ),
         refused(
             "RATE_LIMITED",
-            "more than one a minute, where one is the limit",
+            "a message above the rate limit",
             MIRA,
             HELLO,
             first=(setting("limits.sends_per_minute", "1"), sent(MIRA, "@vera", "x")),
@@ -223,41 +225,46 @@ ROWS: Rows = {
         ),
         refused(
             "TOO_MANY_HOPS",
-            "a chain of replies that is too long",
+            "a reply above the hop limit",
             OTTO,
             {**HELLO, "reply_to": "$it"},
             first=(setting("limits.hops", "1"), sent(VERA, "@otto-cli", "re", reply_to="$mail")),
         ),
         refused(
-            "PAUSED", "a send in a pause", OTTO, HELLO, first=(PAUSED,), has={"reason": "lunch"}
+            "PAUSED",
+            "a send to a paused workspace",
+            OTTO,
+            HELLO,
+            first=(PAUSED,),
+            has={"reason": "lunch"},
         ),
         refused("MISSING_SCOPE", "a send without the scope", LENA, HELLO, has={"scope": "mail"}),
         refused(
             "IDENTITY_MISMATCH",
-            "a send in another's name",
+            "a send that names another sender",
             Caller("otto-cli", claims_to_be="vera"),
             HELLO,
             has={"sender": "@otto-cli", "claimed": "vera"},
             not_at={"python": NO_WORD},
         ),
         done(
-            "a send in one's own name",
+            "a send that names its own sender",
             Caller("otto-cli", claims_to_be="@otto-cli"),
             HELLO,
             not_at={"python": NO_WORD},
         ),
-        refused("BAD_TOKEN", "a send with a token of elsewhere", STRANGER, HELLO),
+        refused("BAD_TOKEN", "a send with a token of another workspace", STRANGER, HELLO),
         refused("BAD_TOKEN", "a send with a mistyped token", TYPO, HELLO),
-        refused("TOKEN_EXPIRED", "a send with an old token", LATE, HELLO),
+        refused("TOKEN_EXPIRED", "a send with an expired token", LATE, HELLO),
         refused(
             "NO_IDENTITY",
-            "a send by nobody",
+            "a send without an identity",
             NOBODY,
             HELLO,
             own_words=True,
-            not_at={"mcp stdio": "it does not start for nobody"},
+            not_at={"mcp stdio": "it does not start without an identity"},
         ),
-        refused("USAGE", "a session that cannot be one", Caller("otto-cli", "../x"), HELLO),
+        refused("USAGE", "a malformed session", Caller("otto-cli", "../x"), HELLO),
     ),
     mail.ListInbox: (
         done("open mail", VERA, has={"open": 2, "unread": 2}),
@@ -271,7 +278,7 @@ ROWS: Rows = {
             not_at={"mcp": NO_WORD},
         ),
         done(
-            "what was sent",
+            "sent mail",
             OTTO,
             {"which": "sent"},
             not_at={"mcp": NO_WORD},
@@ -280,56 +287,64 @@ ROWS: Rows = {
             },
         ),
         done(
-            "mail that is waited for",
+            "mail that arrives during a wait",
             NOVA,
             {"wait_s": 40},
             meanwhile=Meanwhile(_is_waiting("@nova"), sent(OTTO, "@nova", "at last")),
             has={"open": 1},
         ),
-        done("mail that is waited for in vain", NOVA, {"wait_s": 1}, has={"messages": []}),
+        done("a wait for mail that does not arrive", NOVA, {"wait_s": 1}, has={"messages": []}),
         refused("MISSING_SCOPE", "mail without the scope", LENA),
     ),
     mail.ReadMessage: (
         done("a message is read", VERA, {"message": "$mail"}, has={"id": "$mail"}),
         done(
-            "a part of it",
+            "a range of a body",
             VERA,
             {"message": "$mail", "start": 0, "stop": 5},
             has={"part": True, "payload": {"text": "hello"}, "next_offset": 5},
         ),
-        done("the end of it", VERA, {"message": "$mail", "start": 6, "stop": 100}),
-        done("its sender sees the receipts", OTTO, {"message": "$mail"}),
+        done("the end of a body", VERA, {"message": "$mail", "start": 6, "stop": 100}),
+        done("a sender reads its own message with receipts", OTTO, {"message": "$mail"}),
         done(
-            "a message without its body",
+            "a redacted message",
             VERA,
             {"message": "$mail"},
             first=(Step(OWNER, mail.Redact, {"message": "$mail", "reason": "secret"}),),
             has={"id": "$mail", "payload": None},
         ),
-        refused("NOT_FOUND", "another's mail", NOVA, {"message": "$mail"}),
-        refused("NOT_FOUND", "no mail at all", NOVA, {"message": ABSENT}),
-        refused("USAGE", "a name that is too short", VERA, {"message": "abc"}),
-        refused("USAGE", "a position that is none", VERA, {"message": "#x"}),
+        refused("NOT_FOUND", "reading mail of another agent", NOVA, {"message": "$mail"}),
+        refused("NOT_FOUND", "reading an absent message", NOVA, {"message": ABSENT}),
+        refused("USAGE", "a message id that is too short", VERA, {"message": "abc"}),
+        refused("USAGE", "a malformed position", VERA, {"message": "#x"}),
         refused(
             "USAGE", "a range beyond the end", VERA, {"message": "$mail", "start": 99, "stop": 100}
         ),
     ),
     mail.AckMessages: (
-        done("handled", VERA, {"messages": ["$mail", "$ask"]}, has={"acked": ["$mail", "$ask"]}),
         done(
-            "declined",
+            "messages are acknowledged",
+            VERA,
+            {"messages": ["$mail", "$ask"]},
+            has={"acked": ["$mail", "$ask"]},
+        ),
+        done(
+            "a message is declined",
             VERA,
             {"messages": ["$mail"], "decline": True, "note": "no time"},
             has={"declined": ["$mail"]},
         ),
         refused(
-            "NOT_FOUND", "one of several that is not there", VERA, {"messages": ["$mail", ABSENT]}
+            "NOT_FOUND",
+            "acknowledging a present and an absent message",
+            VERA,
+            {"messages": ["$mail", ABSENT]},
         ),
-        refused("NOT_FOUND", "another's mail cannot be handled", NOVA, {"messages": ["$mail"]}),
+        refused("NOT_FOUND", "acknowledging mail of another agent", NOVA, {"messages": ["$mail"]}),
     ),
     mail.ShowReceipts: (
         done(
-            "how far it got",
+            "the receipts of a message",
             OTTO,
             {"message": "$mail"},
             first=(
@@ -344,7 +359,7 @@ ROWS: Rows = {
                 ]
             },
         ),
-        refused("NOT_FOUND", "receipts of another's mail", NOVA, {"message": "$mail"}),
+        refused("NOT_FOUND", "the receipts of another agent's mail", NOVA, {"message": "$mail"}),
     ),
     mail.ShowThread: (
         done(
@@ -368,45 +383,60 @@ ROWS: Rows = {
             first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
             has={"messages": [{"payload": {"text": "re"}}]},
         ),
-        refused("NOT_FOUND", "another's conversation", NOVA, {"message": "$mail"}),
+        refused("NOT_FOUND", "a conversation of other agents", NOVA, {"message": "$mail"}),
     ),
     mail.AnswerAsk: (
         done(
             "an answer",
             VERA,
             {"message": "$ask", "text": "yes"},
-            # Over MCP it is a reply, for which the ask is read.
+            # The MCP tool reads the ask before it answers.
             first=(Step(VERA, mail.ReadMessage, {"message": "$ask"}),),
             has={"accepted": True},
         ),
         refused(
-            "NOT_FOUND", "an answer to another's ask", NOVA, {"message": "$ask", "text": "yes"}
+            "NOT_FOUND",
+            "an answer to an ask of another agent",
+            NOVA,
+            {"message": "$ask", "text": "yes"},
         ),
     ),
     mail.Explain: (
-        done("who is behind it", OWNER, {"message": "$mail"}, has={"sender": "@otto-cli"}),
         done(
-            "who is behind one's own",
+            "the identity behind a message",
+            OWNER,
+            {"message": "$mail"},
+            has={"sender": "@otto-cli"},
+        ),
+        done(
+            "the identity behind the caller's message",
             OTTO,
             {"message": "$mail"},
             has={"token": {"sender": "otto-cli"}},
         ),
-        refused("NOT_FOUND", "who is behind another's", NOVA, {"message": "$mail"}),
+        refused(
+            "NOT_FOUND", "the identity behind another agent's message", NOVA, {"message": "$mail"}
+        ),
     ),
     mail.Redact: (
         done(
-            "a body is removed",
+            "the owner redacts a message",
             OWNER,
             {"message": "$mail", "reason": "secret"},
             has={"redacted": True, "id": "$mail"},
         ),
-        done("one's own body is removed", OTTO, {"message": "$mail", "reason": "secret"}),
-        refused("USAGE", "removed for no reason", OTTO, {"message": "$mail", "reason": " "}),
-        refused("NOT_FOUND", "another's body", NOVA, {"message": "$mail", "reason": "r"}),
+        done("a sender redacts its message", OTTO, {"message": "$mail", "reason": "secret"}),
+        refused("USAGE", "a redaction without a reason", OTTO, {"message": "$mail", "reason": " "}),
+        refused(
+            "NOT_FOUND",
+            "a redaction of another agent's message",
+            NOVA,
+            {"message": "$mail", "reason": "r"},
+        ),
     ),
     mail.Ask: (
         done(
-            "a question that is answered",
+            "an answered question",
             OTTO,
             {"to": "@vera", "question": "free?", "options": ["yes", "no"], "wait_s": 40},
             meanwhile=ANSWERED,
@@ -414,7 +444,7 @@ ROWS: Rows = {
             not_at={"cli": LIMITED},
         ),
         done(
-            "a question with a time limit that is answered",
+            "an answered question with a time limit",
             OTTO,
             {"to": "@vera", "question": "free?", "wait_s": 40, "timeout_s": 40},
             meanwhile=ANSWERED,
@@ -423,7 +453,7 @@ ROWS: Rows = {
         ),
         no(
             "NO_ANSWER",
-            "a question that nobody answers",
+            "an unanswered question",
             OTTO,
             {"to": "@vera", "question": "free?", "wait_s": 1},
             not_at={"cli": LIMITED},
@@ -431,60 +461,62 @@ ROWS: Rows = {
         ),
         no(
             "NO_ANSWER",
-            "a question with a time limit that nobody answers",
+            "an unanswered question with a time limit",
             OTTO,
             {"to": "@vera", "question": "free?", "wait_s": 1, "timeout_s": 1},
             not_at={"mcp": NO_WORD},
         ),
         refused(
             "INVALID_RECIPIENT_SHAPE",
-            "a question to nobody",
+            "a question to a malformed recipient",
             OTTO,
             {"to": "vera", "question": "q", "wait_s": 1},
         ),
     ),
     mail.FindAnswer: (
         done(
-            "an ask that stands open",
+            "an open ask",
             OTTO,
             {"message": "$ask"},
             has={"answered": False, "id": "$ask"},
         ),
         done(
-            "an ask that was answered",
+            "an answered ask",
             OTTO,
             {"message": "$ask"},
             first=(Step(VERA, mail.AnswerAsk, {"message": "$ask", "text": "yes"}),),
             has={"answered": True, "answer": {"payload": {"text": "yes", "ask": "$ask"}}},
         ),
-        refused("NOT_FOUND", "another's ask", NOVA, {"message": "$ask"}),
+        refused("NOT_FOUND", "an ask of another agent", NOVA, {"message": "$ask"}),
     ),
     mail.Search: (
         done(
-            "what is found",
+            "a search with matches",
             VERA,
             {"query": "hello", "limit": 5},
             has={
                 "messages": [{"id": "$letter"}, {"id": "$mail", "payload": {"text": "hello vera"}}]
             },
         ),
-        done("nothing is found of others", NOVA, {"query": "hello"}, has={"messages": []}),
+        done(
+            "a search finds no mail of other agents", NOVA, {"query": "hello"}, has={"messages": []}
+        ),
     ),
     mail.ListMail: (
         done(
-            "everybody's mail, for the owner",
+            "all mail, for the owner",
             OWNER,
             {"limit": 2},
             has={"messages": [{"type": "wake"}, {"payload": {"task_id": "T-4"}}]},
         ),
-        done("everybody's mail, for an admin", DORA),
+        done("all mail, for an admin", DORA),
         done(
             "the newest mail, for an admin",
             DORA,
             {"limit": 1},
             has={"messages": [{"type": "wake", "payload": None}]},
         ),
-        refused("MISSING_SCOPE", "everybody's mail, for an agent", OTTO),
+        refused("MISSING_SCOPE", "all mail, for an agent", OTTO),
     ),
     mail.PutChunk: (
         done("a chunk", OTTO, {"data": b"\x00half", "size": 10}, has={"number": 0}),
@@ -499,12 +531,17 @@ ROWS: Rows = {
             ),
             has={"number": 1},
         ),
-        refused("USAGE", "a chunk of nothing", OTTO, {"data": b"", "size": 0}),
-        refused("TOO_LARGE", "a chunk of too much", OTTO, {"data": b"x", "size": 10**9}),
+        refused("USAGE", "an empty chunk", OTTO, {"data": b"", "size": 0}),
+        refused(
+            "TOO_LARGE",
+            "a chunk of a body above the size limit",
+            OTTO,
+            {"data": b"x", "size": 10**9},
+        ),
     ),
     mail.DropUpload: (
         done(
-            "an upload is given up",
+            "an upload is dropped",
             OTTO,
             {"upload": "$upload"},
             first=(Step(OTTO, mail.PutChunk, {"data": b"half", "size": 9}, {"upload": "upload"}),),

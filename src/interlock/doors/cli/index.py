@@ -34,10 +34,10 @@ SUMMARIES = {
     "interlock.rooms.mail.verbs": {
         "answer": "Answer a question that you received",
         "ack": "Acknowledge messages that you handled, or decline them",
-        "receipts": "Show how far a message got with each recipient",
+        "receipts": "Show the receipts of a message, for each recipient",
         "thread": "Show the conversation that a message belongs to",
         "search": "Search your mail, sent and received",
-        "explain": "Show who is behind a message",
+        "explain": "Show the identity behind a message",
         "redact": "Erase the body of a message permanently",
     },
     "interlock.rooms.claims.verbs": {
@@ -95,7 +95,7 @@ SUMMARIES = {
         "token identify": "Say whose a token is",
     },
     "interlock.doors.cli.mail": {
-        "send": "Send a message to one agent, or to everyone",
+        "send": "Send a message to one agent, to a group, or to everyone",
         "ask": "Ask a question, and wait for the answer",
         "inbox": "List open mail, oldest first",
         "read": "Read a message whole, or a range of it",

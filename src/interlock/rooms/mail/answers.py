@@ -1,4 +1,4 @@
-"""Answers about mail: messages, how far each got, and conversations."""
+"""Answers about mail: messages, their receipts, and conversations."""
 
 from typing import Any, Literal, NotRequired
 
@@ -9,7 +9,7 @@ from interlock.rooms.shared_answers import From, No, Priority, Reach, State
 
 
 class Envelope(From):
-    """A message without what it says."""
+    """A message without its payload."""
 
     id: str
     seq: int
@@ -29,7 +29,7 @@ class Envelope(From):
 
 
 class Step(TypedDict):
-    """How a delivery came to a state."""
+    """A state that a delivery reached: when, and by which sender or adapter."""
 
     state: State
     at: str
@@ -39,8 +39,8 @@ class Step(TypedDict):
 
 
 class WakeTried(TypedDict):
-    """An attempt to wake somebody by an adapter that may fail. `unknown` is one whose end nobody
-    knows; it is not repeated."""
+    """An attempt to wake a recipient by an adapter that may fail. `unknown` means that Interlock
+    does not know the outcome, and does not repeat the attempt."""
 
     adapter: str
     at: str
@@ -49,7 +49,7 @@ class WakeTried(TypedDict):
 
 
 class Receipt(TypedDict):
-    """How far a message got with one recipient."""
+    """The state of a message for one recipient, with its history."""
 
     recipient: str
     state: State
@@ -58,9 +58,9 @@ class Receipt(TypedDict):
 
 
 class Message(Envelope):
-    """A message with what it says, whole or a `part` of it; without, where that was redacted or
-    is not for the one who asks. The sender sees its `deliveries`; other surfaces of an agent see
-    by which it was `taken_by`."""
+    """A message with its payload, whole or a `part` of it. The payload is absent if it was redacted
+    or if the caller may not read it. The sender sees `deliveries`. `taken_by` names the surface of
+    the recipient that took the message first; that surface itself does not see the member."""
 
     payload: NotRequired[dict[str, Any]]
     part: NotRequired[Literal[True]]
@@ -72,7 +72,7 @@ class Message(Envelope):
 
 
 class Delivery(TypedDict):
-    """What to expect of one recipient of a message that was just accepted."""
+    """One recipient of an accepted message, and how Interlock can reach it now."""
 
     recipient: str
     known: bool
@@ -81,7 +81,7 @@ class Delivery(TypedDict):
 
 
 class Notice(TypedDict):
-    """What a sender should know about a message that was accepted all the same."""
+    """A warning about a message that was accepted."""
 
     code: Literal["UNKNOWN_RECIPIENT", "NO_OPEN_TASK"]
     message: str
@@ -89,7 +89,7 @@ class Notice(TypedDict):
 
 
 class Sent(TypedDict):
-    """Accepted, which never means more than that."""
+    """The message is stored, which does not mean that a recipient has read it."""
 
     accepted: Literal[True]
     message: Envelope
@@ -98,7 +98,7 @@ class Sent(TypedDict):
 
 
 class Inbox(TypedDict):
-    """`next` is there where more follows: go on after it."""
+    """`next` is present if more mail follows: give it as `after` to list the next page."""
 
     messages: list[Message]
     open: int
@@ -107,7 +107,7 @@ class Inbox(TypedDict):
 
 
 class Acknowledged(TypedDict):
-    """The ids of the messages named, by where each stands now."""
+    """The ids of the named messages, grouped by their present state."""
 
     acked: NotRequired[list[str]]
     declined: NotRequired[list[str]]
@@ -126,7 +126,7 @@ class Thread(TypedDict):
 
 
 class ConnectionBehind(TypedDict):
-    """By what name and which client, and for whom, a connection acts."""
+    """A connection: its name, its client, and the person for whom it acts."""
 
     id: str
     name: str
@@ -135,9 +135,9 @@ class ConnectionBehind(TypedDict):
 
 
 class Story(TypedDict):
-    """Who is behind a message. What Interlock itself writes has no token; one that a person gave a
-    client by consent is of a `connection`. Where the token's label says otherwise, that is a
-    `contradiction`, which `do` puts right if the identity is as it should be."""
+    """The identity behind a message. A message that Interlock itself wrote has no `token`. A token
+    that a person gave to a client by consent has a `connection`. `contradiction` says how the
+    token's label contradicts the sender. `do` corrects the label, if the sender is right."""
 
     message: Envelope
     sender: str
@@ -172,7 +172,7 @@ class Answered(AnswerFound):
 
 
 class Unanswered(No):
-    """The ask stands; a late answer arrives in the inbox."""
+    """The ask stays open. A late answer arrives in the inbox."""
 
     answered: Literal[False]
     id: str

@@ -1,8 +1,8 @@
 """The mail room's tables, and how facts change them.
 
 A delivery's state only moves up the ladder, so receipts can arrive in any order, and a read message
-never becomes unread. Each mailbox has its counts of open and unread mail, so that an inbox costs
-the same whatever its size.
+never becomes unread. Each mailbox stores its counts of open and unread mail, so the cost of reading
+them does not depend on the size of the inbox.
 """
 
 from interlock.log.facts import Header
@@ -50,7 +50,7 @@ LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "decline
 def _fold_sent(state: FoldedState, fact: Header) -> None:
     outcome = fact.outcome
     expires_at = outcome.get("expires_at")
-    # The most frequent fact: positions are bound faster than names.
+    # This is the most frequent fact, and SQLite binds positions faster than names.
     state.execute(
         "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
         (

@@ -1,14 +1,14 @@
 """The names of the message types, the commands that write them, and the patterns of members.
 
-The models are in `payloads`, because the import of Pydantic takes longer than a whole command may.
+The models are in `payloads`, because importing Pydantic takes longer than a whole command should.
 """
 
 from typing import Any, Final
 
-from interlock.errors import UnknownType, UseVerb
+from interlock.errors import Remedy, UnknownType, UseVerb
 
 MESSAGE_VERSION: Final = "1.0"
-# A longer body is uploaded: neither the log nor a request should carry it.
+# A longer body is uploaded in chunks, because neither the log nor one request should carry it.
 MAX_INLINE_BYTES: Final = 1 << 20
 
 # The member that the TEXT of a command line fills.
@@ -25,18 +25,31 @@ MAIN_MEMBER: Final[dict[str, str]] = {
 SENDABLE: Final[frozenset[str]] = frozenset(MAIN_MEMBER)
 
 # Only the command itself writes these, so that no sender can claim "completed" by mail.
-WRITTEN_BY: Final[dict[str, str]] = {
-    "evidence": "interlock evidence run|add",
-    "gate_verdict": "interlock gate pass|fail",
-    "task_created": "interlock task create",
-    "task_claimed": "interlock task take",
-    "task_completed": "interlock task complete",
-    "agent_joined": "interlock join",
+WRITTEN_BY: Final[dict[str, Remedy]] = {
+    "evidence": Remedy(
+        "interlock evidence run|add", http="`POST /v1/evidence`", mcp="the tool `evidence`"
+    ),
+    "gate_verdict": Remedy(
+        "interlock gate pass|fail", http="`POST /v1/verdicts`", mcp="the tool `verdict`"
+    ),
+    "task_created": Remedy(
+        "interlock task create", http="`POST /v1/tasks`", mcp="`task(action: create)`"
+    ),
+    "task_claimed": Remedy(
+        "interlock task take", http="`POST /v1/tasks/{id}/take`", mcp="`task(action: take)`"
+    ),
+    "task_completed": Remedy(
+        "interlock task complete",
+        http="`POST /v1/tasks/{id}/complete`",
+        mcp="`task(action: complete)`",
+    ),
+    "agent_joined": Remedy("interlock join", http="`POST /v1/agents`"),
 }
 
 TYPES: Final[tuple[str, ...]] = (*MAIN_MEMBER, *WRITTEN_BY)
 
-# Rust, Python and ECMAScript read these patterns alike: ASCII classes, no look-around, no \d.
+# Rust, Python and ECMAScript give these patterns the same meaning: they have ASCII classes, no
+# look-around and no \d.
 ADDRESS: Final = r"^@[A-Za-z0-9_-]{1,128}$"
 DIGEST: Final = r"^[0-9a-f]{64}$"
 HTTP_URL: Final = r"^https?://[!-~]+$"
@@ -51,7 +64,7 @@ TIME: Final = (
 )
 UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
-# The words for each pattern.
+# The description of each pattern, for refusals and schemas.
 SHAPES: Final[dict[str, str]] = {
     ADDRESS: "the address of an agent, such as @otto-cli",
     DIGEST: "a SHA-256 digest: 64 lower-case hexadecimal digits",
@@ -66,14 +79,16 @@ SHAPES: Final[dict[str, str]] = {
 
 
 def sendable(type: str) -> None:
-    """Raise UnknownType, or UseVerb with the command that writes such messages in `use`, unless a
-    caller may send messages of this type."""
+    """Raise UnknownType or UseVerb unless a caller may send messages of this type. The `use` of a
+    UseVerb names the command that writes them."""
     if type not in TYPES:
         raise unknown(type, tuple(MAIN_MEMBER))
     if type not in SENDABLE:
         use = WRITTEN_BY[type]
         raise UseVerb(
-            f"Messages of type {type} are written by {use} and cannot be sent by hand.",
+            f"You cannot send a message of type {type}, which Interlock writes itself. "
+            "Use instead:",
+            use,
             type=type,
             use=use,
         )
@@ -81,7 +96,7 @@ def sendable(type: str) -> None:
 
 def plain(type: str, payload: object) -> bool:
     """Whether the payload is valid because it has only the main text, and its type needs no other
-    member. A command that sends such a text needs no models. False means: ask `payloads.check`."""
+    member. A command that sends such a text needs no models. If False, call `payloads.check`."""
     if type not in ("send", "ask", "announce", "wake") or not isinstance(payload, dict):
         return False
     text = payload.get(MAIN_MEMBER[type])
@@ -110,7 +125,7 @@ def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:
     near = get_close_matches(given, valid, n=3)
     members: dict[str, Any] = {"did_you_mean": near} if near else {}
     return UnknownType(
-        f"There is no message type '{given}' here. Use one of: {', '.join(valid)}.",
+        f"Unknown message type '{given}'. Use one of: {', '.join(valid)}.",
         type=given,
         valid_types=list(valid),
         **members,
@@ -118,6 +133,6 @@ def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:
 
 
 def clip(text: str, most: int = 64) -> str:
-    """A caller's text, short and printable, for an error message."""
+    """Return a caller's text, shortened and printable, for an error message."""
     short = text if len(text) <= most else text[:most] + "…"
     return short if short.isprintable() else short.encode("unicode_escape").decode("ascii")

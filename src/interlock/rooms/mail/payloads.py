@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
-from interlock.errors import InvalidMessage
+from interlock.errors import InvalidMessage, Remedy
 from interlock.rooms.mail.message_types import (
     ADDRESS,
     DIGEST,
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class _NeverNull:
-    """Lets a member be absent, which is its default of None, but not null."""
+    """Allows a member to be absent, which is its default of None, and refuses null."""
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -84,9 +84,9 @@ Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 VerdictNote = Annotated[str, Field(min_length=1, max_length=10_000)]
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 ShellCommand = Annotated[str, Field(min_length=1, max_length=4096)]
-Argument = Annotated[str, Field(max_length=131_072)]  # the longest that Linux hands to a process
+Argument = Annotated[str, Field(max_length=131_072)]  # Linux passes no longer argument to a process
 
-# JSON Schema cannot tell 1.0 from 1 and advises against writing the former; it is refused here.
+# JSON Schema treats 1.0 as 1, and advises against writing 1.0. The check refuses 1.0.
 WHOLE: Final = "a whole number, written without fraction or exponent"
 LARGEST: Final = 2**63 - 1
 Count = Annotated[int, Field(ge=0, le=LARGEST, description=WHOLE)]
@@ -124,12 +124,12 @@ RunCommand = Annotated[
 class Payload(BaseModel):
     """The configuration that all models share."""
 
-    # Building all the validators takes far longer than the one that a command needs.
+    # A command needs one validator, and building all of them takes far longer.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class Send(Payload):
-    """Plain mail: a text for whoever it is addressed to."""
+    """Plain mail: a text for its recipients."""
 
     text: Text
     content_type: Maybe[Literal["text/plain", "text/markdown"]] = None
@@ -151,7 +151,7 @@ class Answer(Payload):
 
 
 class Announce(Payload):
-    """An agent says that it is here, and with what it works."""
+    """An agent announces itself, with its client, its model and its machine."""
 
     text: Maybe[Text] = None
     client: Maybe[Line] = None
@@ -162,14 +162,15 @@ class Announce(Payload):
 
 
 class Wake(Payload):
-    """A request to look, now."""
+    """A request for the recipient's attention now. `about` is the message that it concerns."""
 
     text: Text
     about: Maybe[MessageId] = None
 
 
 class Command(Payload):
-    """A command that the recipient is asked to run, and why. It is shown whole or not at all."""
+    """A command that the sender asks the recipient to run, and why. Interlock shows it whole or not
+    at all."""
 
     command: Text
     why: Remark
@@ -178,7 +179,7 @@ class Command(Payload):
 
 
 class Blocker(Payload):
-    """Something stands in the way, with the commands that would put it right."""
+    """A problem that blocks work, with the commands that would fix it."""
 
     what: Text
     severity: Literal["stop", "warn"]
@@ -187,22 +188,22 @@ class Blocker(Payload):
 
 
 class Artifact(Payload):
-    """What was submitted: a commit and the tree it holds."""
+    """The submitted work: a commit and its tree."""
 
     commit: ObjectId
     tree: ObjectId
 
 
 class Output(Payload):
-    """What a run wrote, kept whole as a blob of this digest and size in bytes."""
+    """The stored output of a run: the SHA-256 and the size in bytes of its blob."""
 
     sha256: Digest
     size: Count
 
 
 class Proof(Payload):
-    """What every kind of evidence may say: what it is evidence for, and how many secrets were
-    masked in what is stored."""
+    """The members of every kind of evidence: the task and the criterion that it is for, a title,
+    and how many secrets Interlock masked in the stored content."""
 
     task_id: Maybe[TaskId] = None
     criterion: Maybe[Criterion] = None
@@ -211,7 +212,7 @@ class Proof(Payload):
 
 
 class Tests(Payload):
-    """What a test runner said of itself, picked out of its output for display."""
+    """The counts that a test runner printed, taken from its output for display."""
 
     passed: Maybe[Count] = None
     failed: Maybe[Count] = None
@@ -220,8 +221,9 @@ class Tests(Payload):
 
 
 class RunEvidence(Proof):
-    """A command was run by Interlock, and this came of it. `produced` is how much it wrote, where
-    the output is not all of that; `spooled` says that it came by way of a file."""
+    """A command that Interlock ran, and its result. `produced` is the number of bytes that the
+    command wrote, if `output` is only a part of them. `spooled` says that the run was recorded
+    offline, in a file, before it was sent."""
 
     kind: Literal["run"]
     command: RunCommand
@@ -240,7 +242,7 @@ class RunEvidence(Proof):
 
 
 class FileEvidence(Proof):
-    """A file was attached; its bytes are the blob of this digest."""
+    """An attached file. Its bytes are the blob with this SHA-256."""
 
     kind: Literal["file"]
     name: Path
@@ -249,21 +251,21 @@ class FileEvidence(Proof):
 
 
 class UrlEvidence(Proof):
-    """A page was pointed at."""
+    """A link to a web page."""
 
     kind: Literal["url"]
     url: Url
 
 
 class NoteEvidence(Proof):
-    """Somebody said so."""
+    """A statement as text, without further proof."""
 
     kind: Literal["note"]
     text: Text
 
 
 def _kind(payload: object) -> str | None:
-    # Pydantic's own discriminator would render whatever stands in `kind`, however large or deep.
+    # Pydantic's own discriminator would print the value of `kind`, however large or deep it is.
     kind = payload.get("kind") if isinstance(payload, dict) else getattr(payload, "kind", None)
     return kind if isinstance(kind, str) and kind in KINDS else None
 
@@ -274,13 +276,13 @@ Evidence = Annotated[
     | Annotated[UrlEvidence, Tag("url")]
     | Annotated[NoteEvidence, Tag("note")],
     Discriminator(_kind),
-    Field(description="Proof of something, best made by running it."),
+    Field(description="Evidence for a task: a recorded run, a file, a URL or a note."),
 ]
 
 
 class GateVerdict(Payload):
-    """The holder of a gate has judged one submitted artifact; `rules` is the digest of the checks
-    that decided it, where checks did."""
+    """The verdict of a gate's holder on one submitted artifact. `rules` is the SHA-256 of the
+    checks, if automatic checks decided the verdict."""
 
     task_id: TaskId
     gate: Name
@@ -293,7 +295,7 @@ class GateVerdict(Payload):
 
 
 class TaskCreated(Payload):
-    """There is new work, with what it must meet to be done."""
+    """A new task, with the criteria and the gates that it must meet."""
 
     task_id: TaskId
     title: Line
@@ -307,7 +309,7 @@ class TaskCreated(Payload):
 
 
 class TaskClaimed(Payload):
-    """A task was taken, under a claim with this fence, until then."""
+    """A worker took a task, under a claim with this fence and this expiry time."""
 
     task_id: TaskId
     fence: Fence
@@ -315,7 +317,7 @@ class TaskClaimed(Payload):
 
 
 class TaskCompleted(Payload):
-    """A task has come to its end."""
+    """A task ended."""
 
     task_id: TaskId
     status: Literal["done", "failed", "cancelled"]
@@ -324,7 +326,7 @@ class TaskCompleted(Payload):
 
 
 class AgentJoined(Payload):
-    """An agent, or a person, was registered in the workspace."""
+    """An agent or a person joined the workspace."""
 
     agent: Name
     surface: Maybe[Name] = None
@@ -364,8 +366,8 @@ _building = Lock()
 def check(type: str, payload: object) -> dict[str, Any]:
     """Return the payload itself if it fits the contract of its type.
 
-    Raises UnknownType, or InvalidMessage with the first twenty problems in `problems`. It raises
-    nothing else, whatever the payload is."""
+    Raises UnknownType, or InvalidMessage with the first twenty problems in `problems`. No payload
+    makes it raise another error."""
     if type not in TYPES:
         raise unknown(type)
     if not isinstance(payload, dict):
@@ -387,8 +389,8 @@ def check(type: str, payload: object) -> dict[str, Any]:
     return payload
 
 
-# A refusal repeats only short values, because an agent pays for every word it reads, and a payload
-# may be large or deep.
+# A refusal repeats only short values, because an agent pays for every word that it reads, and a
+# payload may be large or deep.
 MAX_PROBLEMS: Final = 20
 
 _WANTED: Final = {
@@ -427,7 +429,8 @@ def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidM
     member, problem = problems[0]
     others = f" (and {count - 1} more)" if count > 1 else ""
     return InvalidMessage(
-        f"{member} {problem}{others}. The contract: interlock schema {type}.",
+        f"{member} {problem}{others}. To see the schema:",
+        Remedy(f"interlock schema {type}"),
         type=type,
         problems=[{"member": member, "problem": problem} for member, problem in problems],
     )
@@ -436,7 +439,7 @@ def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidM
 def _problem(error: ErrorDetails) -> str:
     kind, given, limits = error["type"], error["input"], error.get("ctx", {})
     if kind in _WANTED:
-        hint = "; an optional member is left out instead" if given is None else ""
+        hint = "; leave out an optional member instead" if given is None else ""
         return f"must be {_WANTED[kind]}, not {_given(given)}{hint}"
     had = f"; it had {len(given)}" if isinstance(given, str | list) else ""
     match kind:
@@ -447,11 +450,11 @@ def _problem(error: ErrorDetails) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "is not a member here"
+            return "is not a known member"
         case "invalid_key":
             return "is not a member: names are strings"
         case "repeated":
-            return "must not hold the same entry twice"
+            return "must not contain the same entry twice"
         case "string_too_short" | "too_short":
             return "must not be empty"
         case "string_too_long":
@@ -463,7 +466,7 @@ def _problem(error: ErrorDetails) -> str:
         case "less_than_equal":
             return f"must be at most {limits['le']}"
         case "string_unicode":
-            return "holds characters that are not Unicode text"
+            return "has characters that are not valid Unicode text"
     return "does not fit the contract"
 
 

@@ -1,4 +1,4 @@
-"""Reading: the inbox, receipts, the story behind a message, expiry, and undeliverable mail."""
+"""Reading: the inbox, receipts, the identity behind a message, expiry, and undeliverable mail."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from interlock.rooms.mail import answers, verbs
 
 SWEPT_AT_ONCE = 200
-# The newest messages are enough to say what is wrong.
+# The newest messages are enough to report the problem.
 MAX_EXAMINED = 200
 
 
 def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
-    """List mail of the caller, oldest first. Listing open mail marks it as shown, once."""
+    """List mail of the caller, oldest first. Mark received mail that was not shown before as
+    shown."""
     rows: list[Any]
     shown: list[Any]
     if request.which == "sent":
@@ -48,7 +49,7 @@ def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
         shown = rows[: request.limit]
         mail = [listed(tx, one) | {"deliveries": receipts_of(tx, one)} for one in shown]
     else:
-        # Without the hint SQLite takes the primary key, and steps over all the closed mail.
+        # Without the hint SQLite uses the primary key, and scans all the closed mail.
         source, only_open = "mail_deliveries", ""
         if request.which == "open":
             source, only_open = "mail_deliveries INDEXED BY mail_open", "AND closed = 0"
@@ -172,19 +173,19 @@ def sweep(tx: Transaction) -> None:
 def undeliverable(tx: Transaction, name: str) -> list[Message]:
     """The open messages to an unregistered name that still need attention, newest first.
 
-    A message needs none any more if its sender sent it again, replied to it or continued its thread
-    with a registered recipient; or if a later message to its sender names it. Other mail from the
-    sender to the intended name changes nothing."""
+    A message needs no more attention if its sender sent it again, replied to it or continued its
+    thread with a registered recipient, or if a later message to its sender names it. Other mail
+    from the sender to the intended name does not count."""
     lost = _newest(
         tx,
         "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open WHERE d.recipient = ? "
         f"AND closed = 0 AND state IN {UNREAD} AND d.seq > ? ORDER BY d.seq DESC LIMIT ?",
         name,
     )
-    return [message for message in lost if not _is_settled(tx, message)]
+    return [message for message in lost if not _is_handled(tx, message)]
 
 
-def _is_settled(tx: Transaction, lost: Message) -> bool:
+def _is_handled(tx: Transaction, lost: Message) -> bool:
     body = load(tx, lost) or {}
     for later in _newest(
         tx,

@@ -1,13 +1,14 @@
-"""One message: finding it by a reference, who may see it, and showing all or part of it."""
+"""One message: find it by a reference, decide who may see it, and show all or part of it."""
 
 from typing import Any, NamedTuple
 
-from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.errors import LogDamaged, NotFound, Remedy, Usage
 from interlock.log.encoding import decode
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.message_types import MAIN_MEMBER, MESSAGE_VERSION
+from interlock.rooms.mail.verbs import ListInbox
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
@@ -18,6 +19,7 @@ COLUMNS = (
 )
 PREFIX_LENGTH = 6
 LISTED_BYTES = 65_536
+TO_LIST = Remedy("interlock inbox", ListInbox())
 
 
 class Message(NamedTuple):
@@ -42,7 +44,7 @@ class Message(NamedTuple):
 
 
 def from_fact(fact: Header) -> Message:
-    """The row that the fact of a send is folded into."""
+    """The row that the fold of a sent message writes."""
     outcome = fact.outcome
     return Message(
         seq=fact.seq,
@@ -65,7 +67,7 @@ def from_fact(fact: Header) -> Message:
 
 
 def messages(tx: Transaction, where: str, *bindings: Any) -> list[Message]:
-    """The messages of a condition, which may end with an order and a limit."""
+    """The messages that match an SQL condition, which may end with an order and a limit."""
     rows = tx.all(f"SELECT {COLUMNS} FROM mail_messages WHERE {where}", *bindings)
     return [Message(*row) for row in rows]
 
@@ -76,7 +78,7 @@ def by_seq(tx: Transaction, seq: int) -> Message:
 
 
 def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
-    """The message behind an id, a unique prefix of it, or #SEQ. With `of_all`, it need not be
+    """Return the message of an id, a unique prefix of it, or #SEQ. With `of_all`, it need not be
     visible to the caller.
 
     Raises Usage for a malformed or ambiguous reference, and NotFound. A message that the caller may
@@ -84,7 +86,9 @@ def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
     if reference.startswith("#"):
         digits = reference[1:]
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-            raise Usage(f"{reference[:80]!r} is not a position. Write #SEQ, for example #42.")
+            raise Usage(
+                f"{reference[:80]!r} is not a position of the log. Give #SEQ, for example #42."
+            )
         candidates = messages(tx, "seq = ?", int(digits))
     elif len(reference) < PREFIX_LENGTH:
         raise Usage(
@@ -97,11 +101,15 @@ def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
     found = [message for message in candidates if of_all or visible(tx, message)]
     if len(found) > 1:
         raise Usage(
-            f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",
+            f"{len(found)} messages have an id that starts with {reference!r}. Give more "
+            "characters of the id.",
             matches=[message.id for message in found[:5]],
         )
     if not found:
-        raise NotFound(f"There is no message {reference[:80]!r} that you may see.")
+        raise NotFound(
+            f"Message {reference[:80]!r} was not found, or is not visible to you. List your mail:",
+            TO_LIST,
+        )
     return found[0]
 
 
@@ -126,7 +134,7 @@ def received(tx: Transaction, message: Message) -> list[tuple[str, str, str | No
 
 
 def mailboxes(caller: Caller) -> tuple[str, str]:
-    """A sender sees its own mail and that of its agent, and no other mail."""
+    """The names whose mail the caller sees: its sender and its agent."""
     return caller.sender, caller.agent
 
 
@@ -179,7 +187,7 @@ def listed(
     tx: Transaction, message: Message, taken_by: str | None = None, max_bytes: int = LISTED_BYTES
 ) -> RuleAnswer:
     """A message in a list: whole if it is short, else its beginning, marked as a part. A command is
-    shown whole or not at all, so that no reader runs a half of it."""
+    whole or has no text, so that no reader runs a part of it."""
     body = load(tx, message)
     if body is None:
         return envelope(message, None, taken_by)
@@ -210,7 +218,15 @@ def readable(stored: bytes, seq: int) -> dict[str, Any]:
 
 
 def damaged(seq: int) -> LogDamaged:
-    return LogDamaged(f"The body of #{seq} was changed. See interlock audit verify.", seq=seq)
+    return LogDamaged(
+        f"The stored body of #{seq} is damaged. Verify the log:", to_verify(), seq=seq
+    )
+
+
+def to_verify() -> Remedy:
+    from interlock.rooms.workspace.verbs import VerifyLog  # damage is rare
+
+    return Remedy("interlock audit verify", VerifyLog())
 
 
 def content(
@@ -218,7 +234,7 @@ def content(
 ) -> RuleAnswer:
     """The payload with the bytes [start, stop) of its main text, cut between characters.
 
-    A range that is not empty shows at least one character, so that a caller who follows next_offset
+    A range that is not empty has at least one character, so that a caller who follows next_offset
     reaches the end. Raises Usage for a start beyond the end or inside a character."""
     payload: dict[str, Any] = body["payload"]
     main = MAIN_MEMBER.get(message.type)
@@ -228,8 +244,12 @@ def content(
     end = size if stop is None else min(stop, size)
     is_whole = start == 0 and end == size
     if start > size:
-        raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
-    # The longest character has four bytes: the window has all of the character at `end`.
+        raise Usage(
+            f"The range starts at byte {start}, and the body has {size} bytes. Start at a byte up "
+            f"to {size}.",
+            size=size,
+        )
+    # A character has at most four bytes, so the window has all of the character at `end`.
     until = size if is_whole else min(end + 3, size)
     if "blob" in body:
         window = kept_bytes(tx, message.seq, body["blob"], start, until)
@@ -239,7 +259,9 @@ def content(
         return {"payload": {main: window.decode()} | payload}
 
     if window and _is_inside(window[0]):
-        raise Usage(f"Byte {start} is inside a character. Follow next_offset from 0.")
+        raise Usage(
+            f"Byte {start} is inside a character. Start at 0, and continue at each next_offset."
+        )
     cut = max(0, min(end - start, len(window)))
     while 0 < cut < len(window) and _is_inside(window[cut]):
         cut -= 1
@@ -274,5 +296,7 @@ def kept_bytes(tx: Transaction, seq: int, sha256: str, start: int, stop: int) ->
     except NotFound:
         data = b""
     if len(data) != stop - start:
-        raise LogDamaged(f"Bytes that #{seq} keeps are gone. See interlock audit verify.", seq=seq)
+        raise LogDamaged(
+            f"Stored bytes of #{seq} are missing. Verify the log:", to_verify(), seq=seq
+        )
     return data

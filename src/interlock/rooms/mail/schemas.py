@@ -1,9 +1,9 @@
 """The published JSON Schema of every payload, made from the models. `interlock.generate` writes
 them to schemas/v1.
 
-A schema states what `payloads.check` accepts, in the part of JSON Schema 2020-12 that validators of
-all languages read alike: no formats, no look-around. There is one exception. In JSON Schema 1.0 is
-the same number as 1, so a validator accepts a whole number with a fraction, and `check` refuses it.
+A schema states what `payloads.check` accepts. It uses the part of JSON Schema 2020-12 that has the
+same meaning in all languages: no formats, no look-around. There is one exception. For JSON Schema,
+the numbers 1.0 and 1 are equal, so a validator accepts 1.0 as a whole number. `check` refuses it.
 """
 
 from typing import Any

@@ -10,6 +10,7 @@ from interlock.errors import (
     InvalidMessage,
     NotFound,
     RateLimited,
+    Remedy,
     TooLarge,
     TooManyHops,
     UnknownRecipient,
@@ -18,8 +19,10 @@ from interlock.log.encoding import canonical, digest
 from interlock.log.facts import Header
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
+from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.records import (
+    TO_LIST,
     Message,
     by_seq,
     envelope,
@@ -48,7 +51,7 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
     """Accept a message for its recipients, once for each key, or refuse it and store nothing."""
     keyed = None
     if request.key is not None:
-        # The log keeps a digest of these bytes, so the order of the fields is part of its format.
+        # The log has a digest of these bytes, so the order of the fields is part of its format.
         given = [
             *(request.to, request.type, request.payload, request.subject, request.thread),
             *(request.reply_to, request.priority, None, request.ttl_s, request.wake),
@@ -72,9 +75,9 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
     limit = int(tx.setting("limits.hops"))
     if hops > limit:
         raise TooManyHops(
-            f"This would be reply {hops} in a row, and the workspace allows {limit}. Agents "
-            "answering each other in a loop look like this: stop, or let a person start a new "
-            "thread.",
+            f"This would be reply {hops} in a row, and the workspace allows {limit}. Two agents "
+            "that answer each other in a loop cause this. Stop replying, or ask a person to start "
+            "a new thread.",
             limit=limit,
         )
 
@@ -82,17 +85,22 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
     if request.type == "answer":
         ask = locate(tx, payload["ask"])
         if ask.type != "ask" or not received(tx, ask):
-            raise InvalidMessage(f"{ask.id} is not an ask that you received.", type="answer")
+            raise InvalidMessage(
+                f"Message {ask.id} is not an ask that you received. List your mail:",
+                TO_LIST,
+                type="answer",
+            )
         if request.to.removeprefix("@") not in (ask.sender, agent_of(tx.state, ask.sender)):
             raise InvalidMessage(
-                f"The ask came from @{ask.sender}, so its answer goes there, not to {request.to}.",
+                f"The recipient is {request.to}, but the ask {ask.id} came from @{ask.sender}. "
+                f"Send the answer to @{ask.sender}.",
                 type="answer",
             )
     due_at = None
     if request.type == "ask" and "timeout_s" in payload:
         due_at = tx.now + int(payload["timeout_s"]) * 1000
     task = payload.get("task_id")
-    # None where the payload names no task, or one that has ended.
+    # None if the payload names no task, or a task that has ended.
     thread = task_thread = thread_of(tx, task) if task is not None else None
     if request.thread is not None:
         known = is_thread(tx, request.thread)
@@ -163,8 +171,8 @@ def _accepted(
             notices.append(
                 without_none(
                     code="UNKNOWN_RECIPIENT",
-                    message=f"Nobody has joined as @{name} yet. The message is kept until "
-                    "somebody does, or it expires.",
+                    message=f"@{name} is not registered. Interlock delivers the message when "
+                    f"@{name} joins, unless it expires first.",
                     did_you_mean=near(name, names.names(tx.state)),
                 )
             )
@@ -173,7 +181,7 @@ def _accepted(
         notices.append(
             without_none(
                 code="NO_OPEN_TASK",
-                message=f"There is no open task {task!r}, so this stops none.",
+                message=f"No open task has the id {task!r}, so this blocker stops no task.",
                 did_you_mean=near_open(tx, task),
             )
         )
@@ -206,8 +214,9 @@ def _recipients(tx: Transaction, to: str) -> dict[str, list[str]]:
         return found
     if tx.setting("recipients") == "strict":
         raise UnknownRecipient(
-            f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
-            "Copy an address from interlock agents.",
+            f"@{name} is not registered, and this workspace delivers only to registered names. "
+            "List the addresses:",
+            Remedy("interlock agents", ListAgents()),
             to=to,
             did_you_mean=near(name, names.names(state)),
         )
@@ -215,8 +224,8 @@ def _recipients(tx: Transaction, to: str) -> dict[str, list[str]]:
 
 
 def _refuse_flood(tx: Transaction) -> int | None:
-    """The number of this message among those of its sender in this minute; None without a
-    limit."""
+    """The number of this message among the sender's messages of this minute, or None without a
+    limit. Raises RateLimited."""
     limit = int(tx.setting("limits.sends_per_minute"))
     if limit == 0:
         return None
@@ -229,8 +238,8 @@ def _refuse_flood(tx: Transaction) -> int | None:
     if nth > limit:
         wait_s = (RATE_WINDOW_MS - tx.now % RATE_WINDOW_MS + 999) // 1000
         raise RateLimited(
-            f"@{tx.caller.sender} has sent {limit} messages within a minute, which is this "
-            f"workspace's limit. Try again in {wait_s} s.",
+            f"@{tx.caller.sender} has sent {limit} messages within a minute, which is the limit of "
+            f"this workspace. Try again in {wait_s} s.",
             retry_after_s=wait_s,
             limit=limit,
         )
@@ -240,9 +249,15 @@ def _refuse_flood(tx: Transaction) -> int | None:
 def refuse_size(tx: Transaction, size: int) -> None:
     limit = int(tx.setting("limits.message_bytes"))
     if size > limit:
+        from interlock.rooms.workspace.verbs import ChangeSetting
+
         raise TooLarge(
-            f"The message has {size} bytes, and this workspace takes {limit}. Send a file's "
-            "location instead, or have limits.message_bytes raised.",
+            f"The message has {size} bytes, and this workspace allows {limit}. Send the location "
+            "of a file instead, or ask an admin to raise the limit:",
+            Remedy(
+                f"interlock settings limits.message_bytes {size}",
+                ChangeSetting("limits.message_bytes", str(size)),
+            ),
             size=size,
             limit=limit,
         )
@@ -277,7 +292,7 @@ def post(
     about: dict[str, str] | None = None,
     wake: bool | None = None,
 ) -> Header:
-    """Write a message for a rule, by default from the caller. The owner is no sender, so Interlock
+    """Write a message for a rule, by default from the caller. The owner has no sender, so Interlock
     is the sender of the owner's messages."""
     main = MAIN_MEMBER.get(type)
     encoded = payload[main].encode() if main in payload else canonical(payload)
@@ -314,4 +329,4 @@ def keep_upload(tx: Transaction, upload: str, sha256: str, size: int, fact: Head
 def refuse_foreign_upload(tx: Transaction, upload: str) -> None:
     """Raise NotFound for an upload of another sender."""
     if upload[15:-36] != f".{tx.caller.sender}.":
-        raise NotFound(f"There is no upload {upload[:80]!r} of yours.")
+        raise NotFound(f"You have no upload {upload[:80]!r}. Start a new upload.")

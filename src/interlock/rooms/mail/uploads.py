@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def send(request: SendMessage) -> Flow[Any]:
-    """Upload the main text, then send the message. A refused message drops its upload."""
+    """Upload the main text, then send the message. If the message is refused, drop the upload."""
     validated(request)
     main = MAIN_MEMBER[request.type]
     body = request.payload[main].encode()
@@ -27,7 +27,7 @@ def send(request: SendMessage) -> Flow[Any]:
     rest = {name: value for name, value in request.payload.items() if name != main}
     whole = request._replace(payload=rest, upload=upload, sha256=digest(body), size=len(body))
     answer = yield from _or_drop(whole, upload)
-    # If the same key was used before, the first message's upload is in use, and not this one.
+    # If the key was used before, the message has its first upload, and this one is not needed.
     yield DropUpload(upload)
     return answer
 
@@ -45,13 +45,13 @@ def attach(request: AddEvidence, chunks: Iterable[bytes], size: int) -> Flow[Any
 
 
 def in_chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The rest of a file, in chunks."""
+    """Read the rest of a file in chunks."""
     while data := file.read(CHUNK_BYTES):
         yield data
 
 
 def in_pieces(data: bytes) -> Iterator[bytes]:
-    """Bytes, in chunks."""
+    """Split bytes into chunks."""
     return (data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES))
 
 

@@ -1,7 +1,7 @@
-"""The verbs of mail: send, ask, answer, list, read, acknowledge, search, and erase.
+"""The verbs of mail: send, ask, answer, list, read, acknowledge, search, and redact.
 
-A message is stored once, and has one delivery for each recipient. A delivery goes from accepted
-over shown and read to acked or declined, and stays open until then. `sending` accepts messages,
+A message is stored once, and has one delivery for each recipient. A delivery moves from accepted
+through shown and read to acked or declined, and stays open until then. `sending` accepts messages,
 `reading` shows them, `waking` wakes recipients, `records` reads the tables, and `fold` writes them.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from interlock.errors import InvalidMessage, MissingScope, NotFound, TooLarge, Usage
+from interlock.errors import InvalidMessage, MissingScope, NotFound, Remedy, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail import DEFAULT_SEVERITY
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
@@ -58,14 +58,14 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 class Body(Text):
-    """A text of a message. The contract of its type checks it, and raises InvalidMessage."""
+    """A text of a message. The check of the whole message raises InvalidMessage for a bad one."""
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
             self.refuse(name, value)
 
 
-# The rule checks a recipient, because a setting of the workspace can admit further names.
+# The rule checks a recipient, because a setting of the workspace can allow more names.
 Recipient = Annotated[
     str, Text("a recipient", "TO", "@NAME for one agent or group, AGENT:* for everyone")
 ]
@@ -74,7 +74,7 @@ Options = Annotated[tuple[str, ...], Several(Body("an option", "O", "an answer t
 AnswerText = Annotated[str, Body("an answer", "TEXT", "the answer")]
 Which = Literal["open", "all", "sent"]
 Adapter = Annotated[
-    str, one_line("ADAPTER", "how the mail is shown, such as cli; receipts name it", 64)
+    str, one_line("ADAPTER", "the interface that shows the mail, for the receipts: cli, …", 64)
 ]
 BodySize = Annotated[int, Integer(1, help="the size of the whole body in bytes")]
 ChunkNumber = Annotated[int, Integer(0, help="the number of the chunk")]
@@ -84,7 +84,7 @@ Words = Annotated[
     Text(
         "words to search for",
         "QUERY",
-        "words; a message must have all of them",
+        "words; a message matches if it has all of them",
         pattern=r"\s*[^\s\0][^\0]*",
         max_length=MAX_QUERY_LENGTH,
     ),
@@ -109,21 +109,22 @@ class SendMessage(
     help={
         "type": "the message type: send, ask, answer, announce, wake, command or blocker",
         "payload": "the members of the message; interlock schema TYPE shows them",
-        "subject": "one line that lists show",
-        "thread": "the thread that the message belongs to",
+        "subject": "the subject, in one line",
+        "thread": "the thread to continue: the id of one of its messages",
         "reply_to": "the message that this one answers",
         "priority": "how urgent the message is",
-        "ttl_s": "the message expires if no recipient reads it for this long: 90s, 15m, 2h, 7d",
-        "wake": "true wakes idle recipients, even of a broadcast; false does not wake them",
+        "ttl_s": "when unread mail expires: 90s, 15m, 2h, 7d; by default never",
+        "wake": "true: wake idle recipients, even of a broadcast; false: wake no recipient; by "
+        "default only direct mail wakes",
         "sha256": "the SHA-256 of an uploaded body",
         "size": "the size of an uploaded body in bytes",
-        "upload": "the upload that has the main text of the message",
+        "upload": "the upload that contains the main text of the message",
     },
 ):
-    """Send a message to one agent, or to everyone.
+    """Send a message to one agent, to a group, or to everyone.
 
-    The answer says that the message was accepted, not that a recipient read it. To see how far it
-    got, run interlock receipts ID."""
+    The answer says that the message was accepted, not that a recipient read it. To see whether a
+    recipient read it: interlock receipts ID"""
 
     to: Recipient
     payload: dict[str, Any]
@@ -140,17 +141,17 @@ class SendMessage(
     upload: str | None = None
 
     def checked(self) -> SendMessage:
-        """Check the payload against its contract. Fill in the digest and the size of the body,
-        which is the main text, or the whole payload without one."""
+        """Check the payload against its contract. Fill in the digest and the size of the body. The
+        body is the main text, or the whole payload if there is no main text."""
         sendable(self.type)
         main = MAIN_MEMBER[self.type]
         payload = self.payload
         if self.type == "blocker":
             payload = {"severity": DEFAULT_SEVERITY} | payload
-        # The contract has no maximum for the main text, so one character can stand for an upload.
+        # The contract has no maximum for the main text, so one character can replace an upload.
         whole = payload if self.upload is None else payload | {main: "-"}
         if not plain(self.type, whole):
-            # The import of Pydantic takes longer than a whole command may.
+            # Importing Pydantic takes longer than a whole command should.
             from interlock.rooms.mail.payloads import check
 
             check(self.type, whole)
@@ -173,13 +174,13 @@ class PutChunk(
     method="put_chunk",
     help={
         "data": "the bytes of the chunk; every chunk but the last has 1 MiB",
-        "upload": "the upload that the chunk belongs to; a new one by default",
+        "upload": "the upload that the chunk belongs to; by default a new one",
     },
 ):
     """Upload a chunk of a large body.
 
-    Upload the first chunk without `upload`: the answer names the upload for the other chunks. The
-    client's send uploads large bodies by itself."""
+    Upload the first chunk without `upload`. The answer names the upload for the other chunks. The
+    Python client uploads large bodies by itself."""
 
     data: bytes
     size: BodySize
@@ -188,10 +189,18 @@ class PutChunk(
 
     def decide(self, tx: Transaction) -> answers.Chunk:
         if not tx.caller.scopes & {"mail", "work"}:
-            raise MissingScope("An upload needs the scope mail or work.", scope="mail")
+            raise MissingScope(
+                f"An upload needs the scope mail or work, and the token of @{tx.caller.sender} has "
+                "neither.",
+                scope="mail",
+            )
         sending.refuse_size(tx, self.size)
-        if self.number * sending.CHUNK_BYTES + len(self.data) > self.size:
-            raise Usage(f"That is more than the {self.size} bytes that the body was said to have.")
+        end = self.number * sending.CHUNK_BYTES + len(self.data)
+        if end > self.size:
+            raise Usage(
+                f"Chunk {self.number} ends at byte {end}, and size is {self.size}. Give the size "
+                "of the whole body."
+            )
         upload = self.upload
         if upload is None:
             upload = f"{tx.now:015}.{tx.caller.sender}.{tx.new_id()}"
@@ -223,8 +232,8 @@ class Ask(
     http="POST /v1/asks",
     mcp=Tool(
         "ask to question [options] [wait_s] [key]",
-        "Ask an agent or a person and wait a little. If `answered` is false, the answer comes to "
-        "your inbox later: do other work, do not ask again.",
+        "Ask an agent or a person, and wait for the answer. If `answered` is false, a late answer "
+        "arrives in your inbox: do other work, do not ask again.",
         help={
             "to": "@name",
             "question": "",
@@ -236,8 +245,9 @@ class Ask(
     ),
     method="ask",
     help={
-        "wait_s": "wait for the answer for this long",
-        "timeout_s": "interlock review lists the question as overdue after so many seconds",
+        "wait_s": "how long to wait for the answer",
+        "timeout_s": "the time limit in seconds; after it, interlock review lists the question as "
+        "overdue",
     },
 ):
     """Ask a question, and wait for the answer.
@@ -280,8 +290,9 @@ class AnswerAsk(
         size = len(self.text.encode())
         if size > MAX_ANSWER_BYTES:
             raise TooLarge(
-                f"The answer has {size} bytes; at most {MAX_ANSWER_BYTES} are allowed. "
-                "For a longer one, use interlock send --reply-to."
+                f"The answer has {size} bytes, and at most {MAX_ANSWER_BYTES} are allowed. Send a "
+                "longer text as a reply:",
+                _to_reply("@NAME", self.message),
             )
         return self
 
@@ -289,7 +300,9 @@ class AnswerAsk(
         ask = records.locate(tx, self.message)
         if ask.type != "ask":
             raise InvalidMessage(
-                f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}."
+                f"Message {ask.id} has the type {ask.type}, and only an ask takes an answer. Reply "
+                "to it:",
+                _to_reply(address(ask.sender), ask.id),
             )
         body = self.text.encode()
         answer = SendMessage(
@@ -320,7 +333,11 @@ class FindAnswer(
         """Return the first answer. Other recipients of the question do not see it."""
         ask = records.locate(tx, self.message)
         if not records.sent_by(tx, ask):
-            raise NotFound(f"{self.message[:80]!r} is not a question that you asked.")
+            raise NotFound(
+                f"Message {self.message[:80]!r} is not a question that you asked. List the mail "
+                "that you sent:",
+                Remedy("interlock inbox --sent", http="`GET /v1/inbox?which=sent`"),
+            )
         seq = tx.value("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
         if seq is None:
             return {"answered": False, "id": ask.id}
@@ -337,7 +354,7 @@ class ListInbox(
     read_only=True,
     help={
         "which": "open mail, all mail, or the mail that you sent",
-        "wait_s": "wait for new mail for this long",
+        "wait_s": "how long to wait for new mail; by default not at all",
     },
 ):
     """List your mail, oldest first.
@@ -366,13 +383,13 @@ class ListMail(
 ):
     """List the newest messages of the workspace.
 
-    Only the owner sees what the messages say. An admin sees senders, recipients and receipts."""
+    Only the owner sees the payloads. An admin sees senders, recipients and receipts."""
 
     limit: Limit = 50
     message: MessageRef | None = None
 
     def decide(self, tx: Transaction) -> answers.Mail:
-        """Only the owner sees payloads: no scope lets a caller read the mail of others."""
+        """Only the owner sees payloads: no scope allows a caller to read the mail of others."""
         if self.message is not None:
             found = [records.locate(tx, self.message, of_all=True)]
         else:
@@ -435,8 +452,8 @@ class AckMessages(
     cli="ack ID... [--decline] [--note N]",
     mcp=Tool(
         "ack ids [decline] [note]",
-        "Say that you have handled messages, or decline them with a reason. The sender sees it; "
-        "nobody is woken.",
+        "Acknowledge messages that you have handled, or decline them with a reason. The sender "
+        "sees it; no agent is woken.",
         help={"ids": "message ids", "decline": "", "note": "one line"},
         idempotent=True,
     ),
@@ -464,7 +481,10 @@ class AckMessages(
             message = records.locate(tx, reference)
             mine = records.received(tx, message)
             if not mine:
-                raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
+                raise NotFound(
+                    f"Message {reference[:80]!r} was not sent to you. List your mail:",
+                    records.TO_LIST,
+                )
             items |= {(message.seq, name): None for name, _, _, closed in mine if not closed}
             done.append(message)
         if items:
@@ -486,12 +506,12 @@ class ShowReceipts(
     scope="mail",
     read_only=True,
 ):
-    """Show how far a message got with each recipient."""
+    """Show the receipts of a message, for each recipient."""
 
     message: MessageRef
 
     def decide(self, tx: Transaction) -> answers.Receipts:
-        """Show all receipts to the sender of the message, and a recipient's own to others."""
+        """Show all receipts to the sender of the message, and to a recipient only its own."""
         message = records.locate(tx, self.message)
         shown = reading.receipts_of(tx, message)
         if not (records.sent_by(tx, message) or tx.caller.owner):
@@ -566,10 +586,10 @@ class Explain(
     read_only=True,
     owner=True,
 ):
-    """Show who is behind a message.
+    """Show the identity behind a message.
 
-    The answer has the sender, the token and its label, who minted the token, and when. It says
-    where the label contradicts the sender."""
+    The answer has the sender, the token and its label, who minted the token, and when. It reports a
+    label that contradicts the sender."""
 
     message: MessageRef
 
@@ -594,3 +614,11 @@ class Redact(
 
     def decide(self, tx: Transaction) -> answers.Redacted:
         return redaction.redact(tx, self)
+
+
+def _to_reply(to: str, message: str) -> Remedy:
+    return Remedy(
+        f"interlock send {to} TEXT --reply-to {message}",
+        SendMessage(to, {"text": "TEXT"}, reply_to=message),
+        mcp=f"`send(to: {to}, reply_to: {message}, text: TEXT)`",
+    )

@@ -1,9 +1,9 @@
 """Waking: which mail may wake an agent, when, and how often. The whole policy is here.
 
-An agent at work is told of all new mail at its next step. An idle agent is woken only by direct
-mail, or mail whose sender asks for it. It is not woken while its name is muted, again within the
-quiet time, or by mail that was old when the node first saw it. Each delivery is told once; its
-receipt `woken` names the adapter.
+Interlock tells a working agent of all new mail at its next step. It wakes an idle agent only for
+direct mail, or for mail whose sender requests it. It does not wake an agent that is muted, that it
+woke within the quiet time, or whose new mail is older than an hour. It tells an agent of each
+delivery once. The delivery's receipt `woken` names the adapter.
 """
 
 from typing import NamedTuple
@@ -21,12 +21,12 @@ MAX_TRIES = 3
 MAX_DELIVERIES_OF_MAILBOX = 100
 MAX_HANDED_OVER = 5
 HANDED_OVER_BYTES = 1000
-# Clients stop by themselves after five to eight messages in a row, and lose what follows.
+# After five to eight stops in a row that a hook prevented, clients stop anyway and lose the mail.
 MAX_IN_A_ROW = 4
 URGENT_TYPES = ("ask", "blocker", "command", "wake")
 URGENT_PRIORITIES = ("high", "critical")
 
-# New deliveries, without those that an adapter is telling now.
+# New deliveries, without those of a wake that is in progress or succeeded.
 _NEW = """
     SELECT seq, state FROM mail_deliveries d INDEXED BY mail_new
     WHERE recipient = ?1 AND state = 'accepted' AND closed = 0 AND NOT EXISTS
@@ -35,8 +35,8 @@ _NEW = """
     ORDER BY seq LIMIT ?2"""
 # Whether a message may wake: by default a direct message may, and a broadcast may not.
 _WAKES = "coalesce(m.wake, m.recipient LIKE '@%')"
-# Those of the new deliveries, after a position, whose message may wake. Without those that were
-# tried too often, or with an unknown outcome.
+# New deliveries after a position whose message may wake. Without deliveries that have too many
+# attempts, or an attempt that is in progress, succeeded or has an unknown outcome.
 _MAY_WAKE = f"""
     SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_new
     JOIN mail_messages m USING (seq)
@@ -46,7 +46,7 @@ _MAY_WAKE = f"""
                         AND coalesce(outcome, 'begun') <> 'failed')
         AND (SELECT count(*) FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1) < ?4
     ORDER BY d.seq LIMIT ?2"""
-# Urgent mail that is not shown yet; and, if ?3 is 1, unresolved blockers.
+# Urgent mail that was not shown yet. If ?3 is 1, also unresolved blockers that were shown.
 _URGENT = f"""
     SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_open
     JOIN mail_messages m USING (seq)
@@ -65,18 +65,18 @@ class Delivery(NamedTuple):
     state: str
 
 
-# --- an agent at work
+# --- a working agent
 
 
 def point(tx: Transaction, adapter: str) -> list[Message]:
-    """The caller's new mail, marked as woken. It includes mail of wakes with an unknown outcome:
-    those are not repeated, but the agent is here now."""
+    """Return the caller's new mail, and mark it as woken. It includes mail of a wake with an
+    unknown outcome: no adapter repeats that wake, but the agent is working now."""
     return _told(tx, _found(tx, tx.caller, _NEW), adapter)
 
 
 def hand_over(tx: Transaction, adapter: str, held: int) -> list[RuleAnswer]:
-    """The messages that cannot wait until the caller's next prompt, whole: urgent mail once, and an
-    unresolved blocker at each stop until it is resolved or acknowledged."""
+    """Return the messages that cannot wait until the caller's next prompt. Urgent mail is returned
+    once. A blocker is returned at each stop until it is resolved or acknowledged."""
     if held >= MAX_IN_A_ROW or is_paused(tx.state):
         return []
     found = _found(tx, tx.caller, _URGENT, int(not held))[:MAX_HANDED_OVER]
@@ -89,26 +89,27 @@ def hand_over(tx: Transaction, adapter: str, held: int) -> list[RuleAnswer]:
 
 
 def may_wake(tx: Transaction, message: Message, recipient: str) -> bool:
-    """Whether a message may wake this recipient, by its sender's wish and the recipient's mute."""
+    """Whether the sender's choice and the recipient's mute allow the message to wake it."""
     wakes = tx.value(f"SELECT {_WAKES} FROM mail_messages m WHERE seq = ?", message.seq)
     return bool(wakes) and not is_muted(tx, (recipient, agent_of(tx.state, recipient)))
 
 
 def wake(tx: Transaction, adapter: str) -> list[Message]:
-    """The mail that may wake the caller now, marked as woken, for a caller who waits for it."""
+    """Return the mail that may wake the caller now, and mark it as woken. The caller waits for
+    it."""
     return _told(tx, _waking(tx, tx.caller, fresh_since(tx)), adapter)
 
 
 def would_wake(tx: Transaction, sleeper: Caller, since: int) -> bool:
-    """Whether mail after a position may wake the sender, and no adapter told it within a few
-    seconds."""
+    """Whether mail after a position may wake the sender, and is a few seconds old. In these seconds
+    the sender's own client may notice the mail."""
     found = [by_seq(tx, delivery.seq) for delivery in _waking(tx, sleeper, since)]
     return any(tx.now - message.at >= SETTLED_MS for message in found)
 
 
 def begin(tx: Transaction, sleeper: Caller, adapter: str) -> tuple[str, list[Message]] | None:
-    """Record that an adapter begins to wake an idle sender; None if no mail may wake it. No other
-    adapter tries meanwhile, nor after an unknown outcome."""
+    """Record that an adapter begins to wake an idle sender. Return None if no mail may wake it. No
+    other adapter tries until the wake ends, nor after an unknown outcome."""
     found = _waking(tx, sleeper, fresh_since(tx))
     if not found:
         return None
@@ -127,14 +128,14 @@ def begin(tx: Transaction, sleeper: Caller, adapter: str) -> tuple[str, list[Mes
 
 
 def end(tx: Transaction, id: str, sender: str, outcome: str, why: str | None = None) -> None:
-    """Record the outcome of a wake (`woken`, `failed` or `unknown`), unless it is recorded."""
+    """Record the outcome of a wake (`woken`, `failed` or `unknown`), unless it has one."""
     row = tx.one("SELECT adapter FROM mail_wakes WHERE id = ? AND outcome IS NULL", id)
     if row is not None:
         ended = {"id": id, "sender": sender, "adapter": row[0], "outcome": outcome}
         tx.append("wake_ended", ended | without_none(why=why))
 
 
-# Whether a wake has no outcome in time: see `sweep`.
+# Whether a wake has no outcome after its time limit: see `sweep`.
 IS_DUE = "SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1"
 
 
@@ -155,8 +156,7 @@ def fresh_since(tx: Transaction) -> int:
 
 
 def _waking(tx: Transaction, sleeper: Caller, since: int) -> list[Delivery]:
-    """The deliveries that may wake the sender now; none while it is muted, or woken a moment
-    ago."""
+    """The deliveries that may wake the sender now: none while it is muted or in its quiet time."""
     found = _found(tx, sleeper, _MAY_WAKE, since, MAX_TRIES)
     names = mailboxes(sleeper)
     if not found or is_muted(tx, names):
@@ -175,8 +175,8 @@ def _found(tx: Transaction, caller: Caller, sql: str, *more: int) -> list[Delive
 
 
 def _told(tx: Transaction, found: list[Delivery], adapter: str) -> list[Message]:
-    """Mark the deliveries as woken, and return their messages; none while the workspace is paused,
-    because nothing can be marked then."""
+    """Mark the deliveries as woken, and return their messages. Return none while the workspace is
+    paused, because a paused workspace accepts no marks."""
     if not found or is_paused(tx.state):
         return []
     _mark(tx, "woken", found, adapter)
