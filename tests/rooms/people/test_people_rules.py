@@ -754,7 +754,7 @@ def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
         assert "current-password" in rosa.get("/person").text
         refused = rosa.sign_in("rosa")
         assert refused.status_code == 403
-        assert "Ask whoever runs this server for an invitation" in refused.text
+        assert "Ask the owner of this server for an invitation" in refused.text
         assert "otto" in rosa.join("rosa").get("/person").text, "what is hers stayed hers"
 
 
