@@ -25,7 +25,7 @@ SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
 FORGED = "```json interlock-proofs\n{}\n```"
 HOSTILE = (
     "plain\n# A heading of mine\n\n| 9 | forged | **MET** | **RUN** |\n"
-    f"{FORGED}\n`````\n~~~\n- Judged by: `@vera`\n<!-- "
+    f"{FORGED}\n`````\n~~~\n- Verdicts by: `@vera`\n<!-- "
     "</pre></script><script>document.title = 'taken'</script>"
     '<img src=x onerror="document.title=1">'
     '" onmouseover="document.title=1" &lt;b&gt; [a](javascript:1) **RUN** \\| | $x$ end'
@@ -129,9 +129,10 @@ def test_a_report_tells_who_asked_worked_and_judged_and_what_was_submitted(
 ) -> None:
     seen = spoken(sprint.report(form), form)
     task = sprint.shown()["task"]
-    begun = ("B-1: Make it strict", "DONE", "Asked for by @vera", "Worked on by @otto-cli")
-    given = (f"Commit {task['artifact']['commit']}", f"Tree {task['artifact']['tree']}")
-    for part in (*begun, "Judged by @vera", *given):
+    head = ("B-1: Make it strict", "DONE", "Created by @vera", "Worked on by @otto-cli")
+    commit, tree = task["artifact"]["commit"], task["artifact"]["tree"]
+    submitted = (f"Submitted commit {commit}", f"Tree of the commit {tree}")
+    for part in (*head, "Verdicts by @vera", *submitted):
         assert part in seen, part
     assert "# Why" in seen
     assert "It takes anything." in seen
@@ -158,7 +159,7 @@ def test_a_run_is_told_with_all_that_a_reader_must_know_of_it(sprint: Sprint, fo
         get = f"interlock evidence show {found['id']} --raw"
         for part in (kept, get, found["tree"], found["commit"], f"{found['duration_ms']} ms"):
             assert part in seen, part
-    for part in ("EXIT 3", "EXIT 0", "DIRTY", "CLEAN", "IN A FILE", "2 SECRETS", "[masked]"):
+    for part in ("EXIT 3", "EXIT 0", "DIRTY", "CLEAN", "OFFLINE", "2 SECRETS", "[masked]"):
         assert part in seen, part
     assert SECRET not in seen
 
@@ -166,20 +167,20 @@ def test_a_run_is_told_with_all_that_a_reader_must_know_of_it(sprint: Sprint, fo
 @pytest.mark.parametrize("form", FORMS)
 def test_what_was_run_and_what_was_said_look_different(sprint: Sprint, form: str) -> None:
     text = sprint.report(form)
-    by_run, by_word = (found["by"] for found in sprint.shown()["task"]["criteria"])
-    assert (by_run, by_word) == ("run", "note")
+    by_run, by_note = (found["by"] for found in sprint.shown()["task"]["criteria"])
+    assert (by_run, by_note) == ("run", "note")
     if form == "md":
         rows = [line for line in text.split("\n") if re.match(r"\| [12] \|", line)]
         assert "**RUN**" in rows[0]
-        assert "**SAID**" not in rows[0]
+        assert "**ATTACHED**" not in rows[0]
     else:
         rows = re.findall(r"<tr><td.*?</tr>", text)[:2]
         assert 'class="mark run"' in rows[0]
-        assert 'class="mark said"' not in rows[0]
-        assert 'class="mark said"' in rows[1]
+        assert 'class="mark attached"' not in rows[0]
+        assert 'class="mark attached"' in rows[1]
     seen = spoken(rows[1], form)
-    assert "SAID in a note by @otto-cli" in seen
-    assert "on the word of @vera, for the gate athena" in seen
+    assert "ATTACHED note by @otto-cli" in seen
+    assert "accepted by @vera at the gate athena" in seen
     assert "RUN" not in seen
 
 
@@ -188,12 +189,12 @@ def test_verdicts_and_blockers_are_told_with_what_would_put_it_right(
     sprint: Sprint, form: str
 ) -> None:
     seen = spoken(sprint.report(form), form)
-    assert "FAILED @vera judged for the gate athena" in seen
-    assert "PASSED @vera judged for the gate athena" in seen
-    assert "STOP @vera raised a blocker for @otto-cli, from the gate athena" in seen
+    assert "FAILED @vera gave the verdict of the gate athena" in seen
+    assert "PASSED @vera gave the verdict of the gate athena" in seen
+    assert "STOP @vera raised a blocker for @otto-cli, for the gate athena" in seen
     assert "echo three > a.txt" in seen
     assert "RESOLVED by @interlock" in seen
-    assert "What is missing" not in seen
+    assert "Open requirements" not in seen
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -201,13 +202,13 @@ def test_a_task_that_is_not_done_says_what_is_missing(joined: Place, form: str) 
     worked(joined)
     joined.ok("blocker", "raise", "B-1", "Not like this", "--from", "vera")
     seen = spoken(Sprint(joined).report(form), form)
-    assert "What is missing" in seen
+    assert "Open requirements" in seen
     for need in joined.ok("task", "show", "B-1")["missing"]:
         assert f"{need['message']} {need['do']}" in seen
     assert "NOT MET" in seen
     assert "DUE" in seen
     assert "OPEN" in seen
-    assert "Judged by nobody" in seen
+    assert "Verdicts by no verdict yet" in seen
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -216,7 +217,7 @@ def test_what_was_redacted_is_gone_and_said_to_be(sprint: Sprint, form: str) -> 
     run = next(entry["evidence"] for entry in story if "evidence" in entry)
     sprint.place.ok("redact", run["id"], "--reason", "a secret")
     text = sprint.report(form)
-    assert "whose record was redacted" in text
+    assert "The record of the run was deleted (redacted)" in text
     assert run["output"]["sha256"] not in text
     kept = sprint.place.root / "report"
     kept.write_text(text)
@@ -233,7 +234,7 @@ def test_mail_that_is_not_for_whoever_asks_is_told_without_its_words(sprint: Spr
     seen = place.run("report", "B-1", "--from", "dora")
     assert seen.status == 0, seen
     assert "between us" not in seen.text
-    assert "not for whoever asked for this report to read" in seen.text
+    assert "because the report's creator may not read it" in seen.text
 
 
 def test_the_same_answers_give_the_same_text(sprint: Sprint) -> None:
@@ -243,7 +244,7 @@ def test_the_same_answers_give_the_same_text(sprint: Sprint) -> None:
         sprint.place.ok("send", "@vera", f"of something else: {form}", "--from", "otto-cli")
         after = sprint.report(form)
         assert after != before
-        mark = "How to check this document"
+        mark = "How to verify this report"
         assert after.partition(mark)[0] == before.partition(mark)[0]
 
 
@@ -269,7 +270,7 @@ def test_a_report_goes_into_a_new_file_and_over_nothing(sprint: Sprint) -> None:
     written = (place.cwd / "new.html").read_text()
     assert written == sprint.report("html")
     refused = place.no("USAGE", "report", "B-1", "--output", "new.html")
-    assert "exists already" in refused["message"]
+    assert "already exists" in refused["message"]
     assert (place.cwd / "new.html").read_text() == written
     (place.cwd / "dangling").symlink_to("nowhere")
     place.no("USAGE", "report", "B-1", "--output", "dangling")
@@ -351,8 +352,8 @@ def test_what_is_proven_is_shown_to_be_compared(sprint: Sprint) -> None:
     sprint.place.ok("report", "B-1", "--output", "report.md")
     done = sprint.place.run("audit", "check-proof", str(file))
     assert done.status == 0
-    assert "The proof holds" in done.text
-    assert "compare the report with it" in done.text
+    assert "The proof is valid" in done.text
+    assert "Compare the report with them" in done.text
     for entry in sprint.shown()["story"]:
         assert f"#{entry['seq']} " in done.text
 
@@ -522,8 +523,8 @@ def outside_fences(text: str) -> tuple[list[str], list[str]]:
 def test_nothing_that_was_written_passes_for_a_line_of_the_report(first_hostile: Sprint) -> None:
     text = first_hostile.report()
     lines, opened = outside_fences(text)
-    titles = ["What was asked", "Criteria", "Gates", "Blockers"]
-    titles += ["What happened", "How to check this document"]
+    titles = ["About this report", "Brief", "Acceptance criteria", "Gates", "Blockers"]
+    titles += ["History", "How to verify this report"]
     assert [line[3:] for line in lines if line.startswith("## ")] == titles
     entries = [line for line in lines if line.startswith("### ")]
     assert len(entries) == len(first_hostile.shown()["story"])
@@ -606,7 +607,7 @@ def test_a_browser_shows_the_page_and_runs_and_fetches_nothing(
         assert complaints == []
         assert asked_for == [file.as_uri()]
         assert page.title().startswith("B-1: plain # A heading")
-        assert page.locator("h2").count() == 6
+        assert page.locator("h2").count() == 7
         assert page.locator("article").count() == len(first_hostile.shown()["story"])
         assert page.locator("figure pre").first.inner_text() == HOSTILE
         assert page.locator("script").count() == 1
@@ -629,7 +630,7 @@ def test_what_was_run_and_what_was_said_differ_without_colours(
             page.locator(f"article.{look}").first.evaluate(
                 "e => getComputedStyle(e).borderLeftStyle"
             )
-            for look in ("run", "said")
+            for look in ("run", "attached")
         ]
         assert edges == ["solid", "dashed"]
     finally:

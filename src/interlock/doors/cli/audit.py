@@ -1,6 +1,7 @@
 """Commands about the audit."""
 
 import os
+import shlex
 
 from interlock.doors.cli.context import Context, absolute, read_file
 from interlock.doors.cli.grammar import command
@@ -13,14 +14,14 @@ from interlock.verbs.answers import Answer
 @command(
     "audit verify [EXPORT] [--checkpoint FILE]",
     help={
-        "export": "a file that audit export wrote, instead of the log",
-        "checkpoint": "a checkpoint that you kept",
+        "export": "a file that audit export wrote (default: the workspace's log)",
+        "checkpoint": "a file with an earlier checkpoint, which the log must contain",
     },
 )
 def verify(context: Context) -> Answer:
-    """Check the whole log, and name the first bad entry.
+    """Verify the whole log, and name the first damaged entry.
 
-    Exit 1 when it found damage.
+    Exit 1: the log is damaged.
     """
     checkpoint = None
     if (path := context.get("checkpoint")) is not None:
@@ -43,26 +44,29 @@ def verify(context: Context) -> Answer:
 
 
 def refuse_absent(context: Context, wanted: str) -> None:
-    """Refuse a named workspace that does not exist. Other commands would create it, and an empty
-    log is valid, which must not be the answer about a mistyped name."""
+    """Refuse a named workspace that does not exist. Other commands create it. Here, the answer
+    about a mistyped name would be that its empty log is intact."""
     place = context.place
     if not (context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")) or "://" in place:
         return
     try:
         os.stat(place)
     except FileNotFoundError:
-        raise NotAWorkspace(f"There is no workspace at {place}, and no {wanted}.") from None
+        raise NotAWorkspace(
+            f"There is no workspace at {place}, so there is no {wanted}. To create a workspace: "
+            f"interlock --workspace {shlex.quote(place)} init"
+        ) from None
     except OSError:
-        return  # opening it says what is wrong
+        return  # opening the workspace reports the error
 
 
 @command(
     "audit show [--limit N] [--after SEQ] [--kind KIND]",
     ShowLog,
-    help={"kind": "only facts of this kind"},
+    help={"kind": "only entries of this kind, such as task_created"},
 )
 def show(context: Context) -> Answer:
-    """Print the facts of the log."""
+    """List the entries of the log."""
     from interlock.verbs.flows import run
 
     request = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
@@ -72,13 +76,14 @@ def show(context: Context) -> Answer:
 @command(
     "audit check-proof FILE [--verifier KEY]",
     help={
-        "file": "what audit prove --json or report wrote",
-        "verifier": "the workspace's verifier key, as you know it",
+        "file": "a file that audit prove --json or report wrote",
+        "verifier": "the workspace's verifier key, from a person you trust (default: the key in "
+        "the file)",
     },
 )
 def check_proof(context: Context) -> Answer:
-    """Check a proof, with no workspace at hand."""
-    from interlock.doors.cli.report import seal
+    """Check a proof or a report, without a workspace."""
+    from interlock.doors.cli.report import proof_block
     from interlock.node import proofs
 
     verifier = context.get("verifier")
@@ -86,9 +91,9 @@ def check_proof(context: Context) -> Answer:
     try:
         proof = decode(data)
     except ValueError:
-        return seal.check(seal.found(data), verifier)
+        return proof_block.check(proof_block.found(data), verifier)
     if isinstance(proof, dict) and isinstance(proof.get("report"), str):
-        return seal.check(seal.found(proof["report"].encode()), verifier)
+        return proof_block.check(proof_block.found(proof["report"].encode()), verifier)
     return proofs.check_proof(proof, verifier)
 
 

@@ -1,9 +1,9 @@
-"""The command `report`: write what the workspace knows of a task, with proofs."""
+"""The command `report`: write the history of a task as a document with proofs."""
 
 import os
 
 from interlock.doors.cli.context import Context
-from interlock.doors.cli.report import markdown, page, seal, telling
+from interlock.doors.cli.report import content, markdown, page, proof_block
 from interlock.errors import Usage
 from interlock.rooms.work.verbs import ShowTask
 from interlock.rooms.workspace.verbs import ProveMany
@@ -15,7 +15,7 @@ PROVEN_AT_ONCE = 1000
 def report(context: Context) -> Answer:
     """Write a report in Markdown or HTML. The same answers give the same text.
 
-    Raises `Usage` where the file exists or cannot be written.
+    Raises `Usage` if the file exists or cannot be written.
     """
     path = context.get("output")
     is_page = path is not None and path.lower().endswith((".html", ".htm"))
@@ -29,7 +29,7 @@ def report(context: Context) -> Answer:
         for start in range(0, len(seqs), PROVEN_AT_ONCE)
     ]
     write = page.write if form == "html" else markdown.write
-    text = write(telling.document(shown, proofs), seal.packed(shown, proofs))
+    text = write(content.document(shown, proofs), proof_block.packed(shown, proofs))
     if path is None:
         return {"format": form, "report": text}
     try:
@@ -48,4 +48,4 @@ def report(context: Context) -> Answer:
 
 
 def _exists(path: str) -> Usage:
-    return Usage(f"{path} exists already; a report goes into a new file.")
+    return Usage(f"{path} already exists. Name a new file with --output FILE.")

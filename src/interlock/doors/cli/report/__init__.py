@@ -1,5 +1,5 @@
-"""The story of a task as a document for a reader who has no workspace.
+"""The history of a task as a document, for a reader who has no workspace.
 
-`telling` makes the content from the parts in `document`. `markdown` and `page` write it and escape
-every text. `seal` contains the proofs.
+`content` makes the content from the parts in `document`. `markdown` and `page` write it and escape
+every text. `proof_block` packs the proofs, finds them in a file and checks them.
 """

@@ -1,4 +1,4 @@
-"""The parts of a report, for every form in which it is written.
+"""The parts of a report, for every format.
 
 Every `str` in a document is plain text of any author. The writers escape all of it.
 """
@@ -16,7 +16,7 @@ class Code(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A word of ours that stands out. Only RUN has the tone `run`."""
+    """A highlighted word of Interlock. Only RUN has the tone `run`."""
 
     word: str
     tone: str = "plain"
@@ -50,14 +50,14 @@ class Table(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """Text of another author, or text to copy whole, with its line ends."""
+    """Text of another author, or text to copy, with its line ends."""
 
     label: str
     text: str
 
 
 class LoggedStep(NamedTuple):
-    """A step of the story, at its position in the log."""
+    """A step of the history, at its position in the log."""
 
     seq: int
     when: str
@@ -72,7 +72,7 @@ Block = Paragraph | Points | Pairs | Table | Quote | LoggedStep
 
 class Report(NamedTuple):
     title: str
-    state: Mark
+    state: Line
     about: Pairs
     sections: Sequence[tuple[str, Sequence[Block]]]
 

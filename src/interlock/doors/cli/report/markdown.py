@@ -1,8 +1,8 @@
 """Write a report in Markdown (CommonMark with tables).
 
-Text of one line is escaped character by character and never begins a line. Longer text stands in a
-fence that is longer than any fence in it. So text of another author cannot make a heading, a row,
-or a block of proofs.
+Text of one line is escaped character by character and never starts a line. Longer text is in a
+fence that is longer than any fence in the text. So the text of another author cannot make a
+heading, a row, or a block of proofs.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Write a report as one HTML file that loads nothing: no script, no picture, no address."""
+"""Write a report as one HTML file that loads nothing: no script, no picture, no other file."""
 
 import os
 from html import escape
@@ -40,7 +40,7 @@ def write(document: doc.Report, proofs: str) -> str:
 </header>
 {sections}
 <details>
-<summary>The proofs, as JSON</summary>
+<summary>The proofs (JSON)</summary>
 <pre class="proofs">{escape(proofs)}</pre>
 </details>
 </main>
@@ -66,14 +66,14 @@ def _block(block: doc.Block) -> str:
             body = "".join(f"<tr>{''.join(map(_cell, names, row))}</tr>\n" for row in rows)
             return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
         case doc.Quote(label, text):
-            # A browser drops a line end at the start of a pre, so this one is written for that.
+            # A browser drops the first line end of a pre, so write an extra one.
             written_text = f"<pre>\n{escape(visible(text))}</pre>"
             return f"<figure><figcaption>{_text(label)}</figcaption>{written_text}</figure>"
         case doc.LoggedStep(seq):
-            place = f'<a href="#entry-{seq}">#{seq}</a>'
+            link = f'<a href="#entry-{seq}">#{seq}</a>'
             parts = [
                 f'<article id="entry-{seq}" class="{_text(block.look)}">',
-                f'<p class="where">{place} <time>{_text(block.when)}</time></p>',
+                f'<p class="where">{link} <time>{_text(block.when)}</time></p>',
                 f"<p>{_line(block.head)}</p>",
                 *map(_block, block.quotes),
                 *([_block(block.pairs)] if block.pairs.rows else []),
@@ -83,7 +83,7 @@ def _block(block: doc.Block) -> str:
 
 
 def _cell(name: str, line: doc.Line) -> str:
-    """Write a cell with the name of its column, which a narrow screen shows beside it."""
+    """Write a cell with the name of its column, which a narrow screen shows next to the cell."""
     return f'<td data-column="{_text(name)}"><div>{_line(line)}</div></td>'
 
 

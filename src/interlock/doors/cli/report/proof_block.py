@@ -1,7 +1,7 @@
 """The proofs inside a report: pack them, find them in a file, check them.
 
-They show who did what when, and with which outcome. They do not show that the rest of the document
-says the same, so the check returns the proven facts, and the reader compares.
+The proofs cover the sender, the time and the outcome of each entry. They do not cover the text of
+the report. So the check returns the proven facts, and the reader compares the report with them.
 """
 
 import json
@@ -44,7 +44,10 @@ def found(data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise Usage("That file is neither a proof nor a report: it is not text.") from None
+        raise Usage(
+            "This file is neither a proof nor a report: it is not UTF-8 text. Name a file that "
+            "audit prove --json or report wrote."
+        ) from None
     if text.lstrip("\ufeff \t\r\n")[:9].lower() == "<!doctype":
         page = _Scripts()
         page.feed(text)
@@ -54,8 +57,8 @@ def found(data: bytes) -> str:
         blocks = _in_markdown(text)
     if len(blocks) != 1:
         raise Usage(
-            "That file is neither JSON, and so not a proof, nor a report with its proofs: a report "
-            f"has one block of them, and this has {len(blocks)}. Get the report again, whole."
+            "This file is neither a proof in JSON nor a complete report. A report has one block of "
+            f"proofs, and this file has {len(blocks)}. Get the complete report again."
         )
     return blocks[0]
 
@@ -98,7 +101,7 @@ class _Scripts(HTMLParser):
 
 
 def check(text: str, verifier: str | None) -> Answer:
-    """Check that the proofs hold, and that they prove every entry that the document names.
+    """Check that the proofs are valid, and that they prove every entry that the report names.
 
     Raises `Usage` for a bad verifier key, and for a report of another version.
     """
@@ -106,17 +109,21 @@ def check(text: str, verifier: str | None) -> Answer:
         if verifier is not None:
             parse_verifier_key(verifier)
     except ValueError as wrong:
-        raise Usage(f"{verifier!r:.200} is no verifier key: {wrong}.") from None
+        raise Usage(
+            f"{verifier!r:.200} is not a verifier key: {wrong}. Copy the whole key."
+        ) from None
     try:
         block = decode(text)
         if block["interlock_report"] != VERSION:
-            raise Usage("Another version of Interlock wrote that report. Check it with that one.")
+            raise Usage(
+                "Another version of Interlock wrote this report. Check it with that version."
+            )
         answers = [_checked(proof, verifier) for proof in block["proofs"]]
         facts = _proven_facts(block)
         if len({answer["signed_by"] for answer in answers}) != 1:
-            raise ValueError("they are of several logs")
+            raise ValueError("they belong to several logs")
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        changed = LogDamaged(f"The proofs of that report were changed: {wrong}.")
+        changed = LogDamaged(f"The proofs of this report were changed: {wrong}.")
         return {"ok": False} | changed.as_dict()
     except LogDamaged as damaged:
         return {"ok": False} | damaged.as_dict()
@@ -135,20 +142,20 @@ def _checked(proof: Any, verifier: str | None) -> Answer:
     try:
         answer = proofs.check_proof(proof, verifier)
     except Usage as refused:
-        raise LogDamaged(f"The proofs of that report do not hold. {refused.message}") from None
+        raise LogDamaged(f"The proofs of this report are not valid. {refused.message}") from None
     if answer["ok"]:
         return answer
     for entry in proof["entries"]:
         if not proofs.check_proof(proof | {"entries": [entry]}, verifier)["ok"]:
             seq = entry["seq"]
-            raise LogDamaged(f"The proof of entry {seq} does not hold.", seq=seq)
-    raise LogDamaged("The proofs of that report do not hold.")
+            raise LogDamaged(f"The proof of entry {seq} is not valid.", seq=seq)
+    raise LogDamaged("The proofs of this report are not valid.")
 
 
 def _proven_facts(block: Any) -> list[Answer]:
-    """Return the proven fact of each entry that the document names, as `audit show` has it.
+    """Return the proven fact of each entry that the report names, in the form of `audit show`.
 
-    Raises `LogDamaged` where the fact is not proven, or differs from what the document says.
+    Raises `LogDamaged` if a fact is not proven, or differs from the report.
     """
     headers = [
         parse_header(entry["header"].encode())
@@ -162,12 +169,12 @@ def _proven_facts(block: Any) -> list[Answer]:
     for named in block["story"]:
         seq = named["seq"]
         if (fact := proven.get(seq)) is None:
-            raise LogDamaged(f"Entry {seq} is named in that report and not proven.", seq=seq)
+            raise LogDamaged(f"The report names entry {seq} and does not prove it.", seq=seq)
         by, at = address(fact.sender), rfc3339(fact.at)
         shown = {"seq": fact.seq, "at": at, "kind": fact.kind, "by": by}
         is_of_task = fact.outcome.get("task", block["task"]) == block["task"]
         if shown != {name: named[name] for name in _NAMED} or not is_of_task:
-            raise LogDamaged(f"Entry {seq} is not what that report says of it.", seq=seq)
+            raise LogDamaged(f"The proof of entry {seq} differs from the report.", seq=seq)
         facts.append(
             {"seq": seq, "at": at, "kind": fact.kind, "sender": by, "outcome": fact.outcome}
         )
