@@ -46,7 +46,8 @@ def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers
     """Agents that have just joined, written, claimed, and not yet read anything."""
     place.join("otto", "cli", "--label", "Otto's laptop")
     place.join("vera", None, "--kind", "human")
-    assert place.run("doctor").text == f"Well: {len(ORDER)} checks, nothing found.\n"
+    text = place.run("doctor").text
+    assert text == f"No problems found. Interlock made {len(ORDER)} checks.\n"
     with ForkedServer(place, servers):
         place.join("bert")
         place.ok("setup", "claude-code", "--from", "bert")
@@ -69,7 +70,8 @@ def test_the_smallest_change_comes_first(joined: Place) -> None:
         *("labels-agree", "recipients-known", "credentials-good", "gates-held"),
     ]
     text = joined.run("doctor").text
-    assert text.startswith(f"Found by {len(ORDER)} checks, the smallest change first:\n\nlabels-")
+    head = f"Problems found by {len(ORDER)} checks, the smallest fix first:\n\nlabels-"
+    assert text.startswith(head)
 
 
 def test_of_very_many_findings_the_first_are_told_and_the_others_counted(joined: Place) -> None:
@@ -113,7 +115,8 @@ def test_what_puts_several_things_right_is_said_once(joined: Place) -> None:
     kept, gate = findings(joined)
     assert kept["do"] == gate["do"] == "interlock token mint --sender vera --keep"
     shown = joined.run("doctor").text
-    assert shown.count(kept["do"]) == shown.count("The same as for credentials-good.") == 1
+    again = "The same command as for credentials-good."
+    assert shown.count(kept["do"]) == shown.count(again) == 1
     run_advice(joined, kept)
     assert findings(joined) == []
 

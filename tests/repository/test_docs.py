@@ -83,7 +83,11 @@ CHANGING = (
     ("time", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3})?Z|\b\d{13}\b"),
     ("id", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
     ("token", r"\b(?:tok|con|inv)_[0-9a-f]{12}\b"),
-    ("node", r'\blaptop-[0-9a-f]{6}(?:  #\d+, (?:level|\d+ behind), heard \d+ s ago|"\} \d+)?'),
+    (
+        "node",
+        r"\blaptop-[0-9a-f]{6}"
+        r'(?:  at #\d+, (?:up to date|\d+ entr(?:y|ies) behind), seen \d+ s ago|"\} \d+)?',
+    ),
     ("age", r"(?<=interlock_engine_confirmed_seconds )\d+|(?<=As of )\d+(?= s ago)"),
     ("nth", r'(?<=\bnth )\d+|(?<="nth": )\d+'),
     ("session", r"\brun-[0-9a-f]{16}\b"),

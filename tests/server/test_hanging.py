@@ -43,7 +43,7 @@ def test_a_read_uses_the_file_and_reports_the_server(
     assert done.status == 0
     assert "You are @otto" in done.text
     assert done.complaint == (
-        f"The server (process {hanging.pid}) does not answer: see interlock doctor.\n"
+        f"The server (process {hanging.pid}) does not answer. To repair it: interlock doctor\n"
     )
     assert hanging.place.ok("whoami")["sender"] == "otto"
 
@@ -53,7 +53,7 @@ def test_the_doctor_names_a_server_that_does_not_answer(hanging: RunningServer) 
     assert done.status == 1
     (found,) = done.json["findings"]
     assert found["check"] == "one-server"
-    assert f"the process {hanging.pid}, runs and does not answer" in found["message"]
+    assert f"(process {hanging.pid}) is running and does not answer" in found["message"]
     assert found["do"] == f"kill -9 {hanging.pid} && interlock up --detach"
     hanging.signal(signal.SIGCONT)
 

@@ -86,7 +86,7 @@ def test_whoever_is_nobody_here_meets_every_claim(guarded: Workshop) -> None:
     guarded.place.ok(*CLAIM, *WORKER)
     changed(guarded)
     told = refused(guarded)
-    assert "Nobody in particular asks here" in told
+    assert "No sender is selected" in told
     assert "claim acquire" not in told, "which would be refused to nobody"
 
 
@@ -202,9 +202,9 @@ def test_who_asks_with_nothing_staged_is_told_so_and_a_hook_says_nothing(
     guarded: Workshop,
 ) -> None:
     worker = as_sender(guarded, "otto-cli")
-    assert "Nothing is staged." in worker.place.run("guard", "check").text
+    assert "No file is staged." in worker.place.run("guard", "check").text
     changed(worker)
-    assert "Nobody else has claimed any of it." in worker.place.run("guard", "check").text
+    assert "No other holder has claimed these files." in worker.place.run("guard", "check").text
     assert allowed(worker) == ""
     assert allowed(worker, "--allow-empty") == ""
 
@@ -277,5 +277,5 @@ def test_a_guard_that_is_off_is_not_taken_for_a_yes(guarded: Workshop) -> None:
 def test_a_guard_that_cannot_ask_says_that_it_refuses_and_what_to_do(guarded: Workshop) -> None:
     changed(guarded)
     told = refused(guarded.but(INTERLOCK_WORKSPACE="http://127.0.0.1:9", INTERLOCK_TOKEN="ilk_x"))
-    assert "Interlock's guard cannot ask whose the files are" in told
+    assert "Interlock's guard cannot check the claims" in told
     assert "git commit --no-verify" in told

@@ -175,7 +175,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
         assert hooks.answers(steps) == harmless(steps)
     finally:
         server.signal(signal.SIGCONT)
-    hooks.logged("gave up after")
+    hooks.logged("timed out after")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
@@ -315,7 +315,7 @@ def test_a_server_that_waits_for_the_turn_is_not_waited_for(
     with open(hooks.place.workspace / "turnstile.turn", "r+") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         assert hooks.answers(STOPS) == harmless(STOPS)
-    hooks.logged("gave up after")
+    hooks.logged("timed out after")
 
 
 # --- who
@@ -368,7 +368,7 @@ def test_what_cannot_be_understood_is_logged(hooks: HookProcesses) -> None:
 
 def test_input_that_never_ends_is_not_waited_for(hooks: HookProcesses) -> None:
     assert hooks.answers(EDITS, b'{"session_id": "s1"', ends=False) == harmless(EDITS)
-    hooks.logged("gave up after")
+    hooks.logged("timed out after")
 
 
 # --- what is typed

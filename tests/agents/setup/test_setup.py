@@ -228,7 +228,7 @@ def test_what_is_there_and_what_is_set_up_are_two_columns(desk: Place) -> None:
     assert "  installed      not set up " in rows["gemini"]
     assert "  not installed  not set up " in rows["cursor"]
     shutil.rmtree(desk.workspace)
-    assert "set up as @claude, but what it calls is gone" in desk.run("setup").text
+    assert "set up as @claude, but the command that it calls no longer" in desk.run("setup").text
 
 
 def test_setup_in_the_users_configuration_names_no_workspace_of_a_repository(desk: Place) -> None:

@@ -1310,7 +1310,7 @@ def test_a_closed_standard_input_is_no_defect(joined: Place) -> None:
 def test_a_closed_standard_output_is_no_defect(flag: str, joined: Place) -> None:
     done = _shell(joined, f"interlock send @vera hi --from otto-cli {flag} >&-")
     assert b"Traceback" not in done.stderr, done
-    assert b"The answer cannot be written (standard output is closed)." in done.stderr, done
+    assert b"cannot write its answer (standard output is closed)." in done.stderr, done
     assert done.returncode != 70, done
 
 

@@ -359,7 +359,8 @@ def test_a_message_is_named_by_id_prefix_or_position(joined: Place) -> None:
 def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(joined: Place) -> None:
     joined.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
     joined.ok("task", "cancel", "B-1", "--from", "vera")
-    assert "No live tasks. interlock task list --state all" in joined.run("task", "list").text
+    told = "No live tasks. To list ended tasks too: interlock task list --state all"
+    assert told in joined.run("task", "list").text
     assert joined.ok("task", "list") == {"tasks": []}
     assert "B-1" in joined.run("task", "list", "--state", "all").text
     assert joined.run("task", "list", "--state", "done").text.strip() == "No tasks."
@@ -397,7 +398,7 @@ def test_status_shows_the_directory_to_the_owner_alone(joined: Place) -> None:
     assert str(joined.workspace) in joined.run("status").text
     done = joined.run("status", INTERLOCK_TOKEN=joined.token_of("otto-cli"))
     assert done.status == 0, done
-    assert ", workspace " in done.text
+    assert "Workspace: " in done.text
     assert str(joined.workspace) not in done.text
 
 

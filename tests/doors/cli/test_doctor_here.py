@@ -146,7 +146,7 @@ def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(joined: Plac
     made = joined.ok("token", "mint", "--sender", "vera", "--scope", "admin", "--keep")
     joined.ok("token", "revoke", made["id"])
     found = only_finding(joined, "credentials-good")
-    assert "of @vera that is kept here was revoked" in found["message"]
+    assert "The stored credential of @vera was revoked" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
     assert "admin" in joined.ok("whoami", "--from", "vera")["scopes"]
@@ -164,7 +164,7 @@ def test_a_credential_that_opens_nothing_here_is_found(joined: Place, token: str
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
     found = only_finding(joined, "credentials-good")
-    assert "of no token that this workspace knows" in found["message"]
+    assert "contains a token that this workspace does not know" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
 
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_credential_is_made_anew(joined: Place, text: str) -> 
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_bytes(text.encode("utf-8", "surrogateescape"))
     found = only_finding(joined, "credentials-good")
-    assert found["message"] == f"{kept} cannot be read as a credential."
+    assert found["message"] == f"{kept} is not a valid credential file."
     run_advice(joined, found)
     assert findings(joined) == []
     assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
@@ -187,7 +187,7 @@ def test_a_credential_in_anothers_file_is_found(joined: Place) -> None:
     credentials = joined.workspace / "credentials"
     shutil.copy(credentials / "otto-cli.json", credentials / "vera.json")
     found = only_finding(joined, "credentials-good")
-    assert "vera.json holds a credential of @otto-cli" in found["message"]
+    assert "vera.json contains the credential of @otto-cli" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
     shutil.copy(credentials / "otto-cli.json", credentials / "old copy.json")
@@ -202,7 +202,7 @@ def test_a_token_under_anothers_name_is_found(joined: Place) -> None:
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
     found = only_finding(joined, "credentials-good")
-    assert "of @vera that is kept here is a token of @otto-cli" in found["message"]
+    assert "credential of @vera contains a token of @otto-cli" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
 
@@ -211,7 +211,7 @@ def test_a_credential_that_others_may_read_is_found(joined: Place) -> None:
     kept = joined.workspace / "credentials" / "vera.json"
     kept.chmod(0o644)
     found = only_finding(joined, "credentials-good")
-    assert found["message"] == f"Others on this machine may read or write {kept}."
+    assert found["message"] == f"Other users of this machine can read or write {kept}."
     assert found["do"] == f"chmod 600 {kept}"
     run_advice(joined, found)
     assert findings(joined) == []
@@ -222,7 +222,7 @@ def test_a_credential_of_somebody_who_never_joined_is_found(joined: Place) -> No
     kept.write_text(json.dumps({"sender": "ghost", "token": compose(bytes(SECRET_BYTES))}))
     kept.chmod(0o600)
     found = only_finding(joined, "credentials-good")
-    assert "of @ghost that is kept here is of nobody who has joined" in found["message"]
+    assert "of @ghost belongs to a sender that has not joined" in found["message"]
     assert found["do"] == f"rm {kept} && interlock join ghost"
     run_advice(joined, found)
     assert findings(joined) == []
@@ -242,7 +242,7 @@ def test_elsewhere_the_owner_is_asked_for_another_credential(
             kept.write_text(json.dumps({"sender": sender, "token": token}))
             kept.chmod(0o600)
         found = findings(joined, **there, INTERLOCK_TOKEN=otto)
-        asked = "Ask the owner of the workspace to type there: interlock invite "
+        asked = "Ask the workspace's owner to run on its machine: interlock invite "
         assert [each["do"] for each in found] == [
             asked + whom for whom in ("ghost", "otto --surface cli", "vera")
         ]

@@ -322,7 +322,7 @@ def test_a_flag_of_another_command_is_refused() -> None:
 
 
 def test_a_word_that_looks_like_a_short_flag_is_refused_with_the_way_out() -> None:
-    assert "go after --" in refusal("send", "@vera", "-x").message
+    assert "write it after --" in refusal("send", "@vera", "-x").message
 
 
 def test_a_flag_of_two_meanings_waits_for_its_command() -> None:

@@ -907,8 +907,9 @@ def test_explain_reads_who_is_behind_a_message_from_the_data(joined: Place) -> N
     assert (story["token"]["label"], story["token"]["minted_by"]) == ("vera", "@ada")
     text = joined.run("explain", f"#{sent['seq']}").text
     assert "Sender: @otto-cli, agent otto, session s-1" in text
-    assert f"Token: {minted['id']}, bound to @otto-cli labelled 'vera'" in text
-    assert f"Minted by @ada at {minted['minted_at'][:19].replace('T', ' ')}Z" in text
+    token = f"Token: {minted['id']}, which belongs to @otto-cli, with the label 'vera'"
+    assert token in text
+    assert f"@ada created the token at {minted['minted_at'][:19].replace('T', ' ')}Z" in text
     assert f"#{minted['seq']}." in text
 
 

@@ -97,9 +97,9 @@ def test_the_story_says_who_ran_what_and_what_was_written_to_whoever_may_read_it
     for text in ("I am nearly there", "\n".join(map(str, range(100)))):
         shop.place.ok("send", "@vera", text, "--thread", thread, *WORKER)
     told = shop.place.run("task", "show", TASK, *HOLDER).text
-    assert "by a run of @otto-cli" in told
+    assert "by a recorded run of @otto-cli" in told
     assert "wrote to @vera\n      │ I am nearly there\n" in told
-    assert "│ 4\n      A part; all of it: interlock read " in told
+    assert "│ 4\n      Not all of it is shown. To read it: interlock read " in told
     assert "│ 5\n" not in told
     hidden = shop.place.run("task", "show", TASK, "--from", "nova").text
     assert "wrote to @vera" in hidden

@@ -414,7 +414,7 @@ def test_the_page_of_a_group_lists_its_commands(place: Place) -> None:
         "  claim check      Check whether an item or paths are claimed\n"
         "  claim list       List the live claims\n"
         "\n"
-        "interlock help claim acquire shows one of them, with examples.\n"
+        "For one command, with examples: interlock help claim acquire\n"
     )
 
 

@@ -118,7 +118,8 @@ def test_what_is_sent_with_it_explains_itself_until_the_row_is_mapped(place: Pla
     story = place.ok("explain", sent["id"])
     assert (story["sender"], story["token"]["sender"]) == ("@neo-b", "otto-c")
     assert not {"contradiction", "do"} & set(story)
-    assert "It was @neo-b's when this was sent." in place.run("explain", sent["id"]).text
+    shown = place.run("explain", sent["id"]).text
+    assert "The token belonged to @neo-b when it sent the message." in shown
 
 
 def test_mapped_at_once_it_never_contradicts(place: Place) -> None:
@@ -253,12 +254,12 @@ def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) 
         old("otto", "Otto 3"),
     ]
     shown = _import(place, rows).text
-    assert "These words of their scope mean nothing here: read, write." in shown
+    assert "Interlock ignores these scopes of the rows: read, write." in shown
     assert "token mint" not in shown
     found = imported(place, rows, "--apply")
     assert found["foreign_scopes"] == ["read", "write"]
     assert found["rows"][1]["message"].endswith("Of its scope, this means nothing here: read.")
-    assert "      With mail, work alone.\n" in shown
+    assert "      Only with the scopes mail, work.\n" in shown
     wanted = [["mail", "work"], ["mail", "claim", "work"]]
     assert [row["scopes"] for row in found["rows"][1:]] == wanted
     assert [token["scopes"] for token in place.ok("token", "list")["tokens"]] == wanted
@@ -312,7 +313,7 @@ def test_a_short_secret_in_clear_is_said_to_be_short(
 def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(joined: Place, word: str) -> None:
     rows = [old("otto", "Otto 1", scope=[word]), old("otto", "Otto 2", scope=f"mail {word}")]
     shown = _import(joined, rows).text
-    assert f"mean nothing here: {word}.\n" in shown
+    assert f"ignores these scopes of the rows: {word}.\n" in shown
     assert "To grant it: interlock token mint --sender SENDER --scope admin\n" in shown
     found = imported(joined, rows, "--apply")
     assert found["foreign_scopes"] == [word]
@@ -530,7 +531,7 @@ def test_members_that_nobody_knows_are_named_and_ignored(place: Place) -> None:
     rows = [old("otto", "Otto", created="2024", clear=True), old("otto", "Otto 2", note="x")]
     found = imported(place, rows)
     assert (found["ok"], found["ignored"]) == (True, ["clear", "created", "note"])
-    assert "these members of theirs: clear, created, note." in _import(place, rows).text
+    assert "these members of the rows: clear, created, note." in _import(place, rows).text
 
 
 def test_rows_of_several_projects_are_said_to_come_into_one(place: Place) -> None:

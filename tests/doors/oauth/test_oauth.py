@@ -346,7 +346,7 @@ def test_explain_names_the_client_and_person_of_a_connection(
     about = {"id": id, "name": "On the train", "client": "Claude", "person": "@vera"}
     assert place.ok("explain", message)["connection"] == about
     shown = place.run("explain", message).text
-    assert "Connection: 'On the train', of the client 'Claude', which acts for @vera." in shown
+    assert "Connection: 'On the train'. The client 'Claude' acts for @vera." in shown
 
 
 def test_client_that_acts_for_a_person_is_not_that_person(

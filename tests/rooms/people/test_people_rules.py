@@ -650,7 +650,7 @@ def test_a_link_says_who_joins_and_flags_do_not(server: RunningServer, elsewhere
     ],
 )
 def test_what_is_no_invitation_is_said_before_anybody_is_asked(link: str, elsewhere: Place) -> None:
-    assert "An invitation is a link" in elsewhere.no("USAGE", "join", link)["message"]
+    assert "not the link of an invitation" in elsewhere.no("USAGE", "join", link)["message"]
 
 
 def test_a_mistyped_link_is_refused_as_such(server: RunningServer, elsewhere: Place) -> None:

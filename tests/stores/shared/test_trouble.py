@@ -154,7 +154,7 @@ def test_status_and_audit_answer_the_owner_while_other_reads_are_refused(own_tea
     assert "Nothing was done" not in found["trouble"]
     assert found["trouble"] in place.run("status").text
     assert "Interlock cannot use" in place.ok("audit", "verify")["trouble"]
-    assert b"has not confirmed that this is all" in place.run("audit", "show").err
+    assert b"has not confirmed that this answer" in place.run("audit", "show").err
 
 
 def test_search_finds_unindexed_messages_without_the_engine(own_team: Team) -> None:

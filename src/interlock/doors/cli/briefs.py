@@ -1,8 +1,8 @@
 """Briefs: a task in Markdown, with a title, a text, a checklist of criteria, perhaps front matter.
 
-This reads only as much Markdown as finds the title and the checklist. It refuses, with the line
-number, what would lose a criterion in silence: a list without boxes among the criteria, a box in a
-quotation, a code fence that never ends. A Markdown parser accepts all of these.
+The parser reads only the Markdown that it needs to find the title and the checklist. It refuses,
+with the line number, text that would silently lose a criterion: a list without boxes among the
+criteria, a box in a quotation, a code fence that never ends. A Markdown library accepts all three.
 """
 
 import re
@@ -24,7 +24,7 @@ _PARAGRAPH = re.compile(r" {0,3}(?![-*+>]|[0-9]{1,9}[.)])\S.*")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 _LISTED = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+(.*))?")
 _BOX = re.compile(r"\[[ xX]\](?:[ \t]+(.*))?")
-# [x](place) and [x]: place are links.
+# [x](URL) and [x]: URL are links.
 _NEARLY = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]*\[[ \txX]{0,3}\](?![(\[:])")
 _QUOTED = re.compile(r"[ \t]*(?:>[ \t]*)+(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\](?:[ \t]|$)")
 _CODE_INDENT = 4  # spaces before a line outside of a list that make it code
@@ -45,7 +45,7 @@ class Brief(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line, with its number in the file; of a heading also its level and its text."""
+    """A line with its number in the file. A heading also has its level and its text."""
 
     number: int
     text: str
@@ -59,10 +59,10 @@ def parse(text: str) -> Brief:
     underlined with `===`. `brief` is the rest of the text, the checklist included, with a plain
     newline after each line.
 
-    Criteria are the checklists in the sections called "Acceptance criteria" or the like, or all
-    checklists where there is no such section, ticked or not: a tick proves nothing.
+    Criteria are the checklists in the sections called "Acceptance criteria" or similar. Without
+    such a section, they are all checklists. Ticked boxes count too: a tick proves nothing.
 
-    Raises Usage, with `line`, where the text is not a brief.
+    Raises Usage, with `line`, if the text is not a brief.
     """
     texts = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     values, taken = front_matter.read(texts)
@@ -72,7 +72,7 @@ def parse(text: str) -> Brief:
     if title is None:
         if heading is None or not heading.title:
             raise Usage(
-                "The brief has no title. Begin its text with a line such as: # Fix the login",
+                "The brief has no title. Start its text with a line such as: # Fix the login",
                 line=heading.number if heading else 1,
             )
         title = heading.title
@@ -89,10 +89,10 @@ def parse(text: str) -> Brief:
 
 
 def _lines(texts: Sequence[str], start: int) -> list[_Line]:
-    """Return the lines from `start` on, in one pass. Refuse a fence or comment without an end:
-    everything after it would be lost."""
+    """Return the lines from `start` on, in one pass. Refuse a code block or a comment without an
+    end: everything after it would be lost."""
     found: list[_Line] = []
-    end, since = "", _Line(0, "", "text")  # what closes the open fence or comment; its first line
+    end, since = "", _Line(0, "", "text")  # the end and the first line of an open block
     for number, text in enumerate(texts[start:], start + 1):
         line = _Line(number, text, "text")
         fence = _FENCE.fullmatch(text)
@@ -121,13 +121,14 @@ def _lines(texts: Sequence[str], start: int) -> list[_Line]:
         found.append(line)
     if end:
         raise refusal(
-            since.number, f"The {since.kind} that begins here never ends. Close it with {end[:80]}"
+            since.number,
+            f"The {since.kind} block that starts here has no end. Close it with {end[:80]}",
         )
     return found
 
 
 def _can_be_underlined(before: list[_Line]) -> bool:
-    """Say whether the last line is a paragraph of one line: a longer one is no heading."""
+    """Return whether the last line is a paragraph of one line. A longer one is not a heading."""
     if not before or before[-1].kind != "text" or not _PARAGRAPH.fullmatch(before[-1].text):
         return False
     return len(before) == 1 or before[-2].kind == "heading" or not before[-2].text.strip()
@@ -135,7 +136,7 @@ def _can_be_underlined(before: list[_Line]) -> bool:
 
 def _criteria(body: list[_Line]) -> list[str]:
     criteria: list[str] = []
-    start: int | None = None  # the heading of a section of criteria, which has all below it
+    start: int | None = None  # the heading of a section of criteria
     has_section = False
     for at, line in enumerate((*body, _Line(0, "", "heading", 1))):
         if not line.level:
@@ -157,13 +158,13 @@ def _criteria(body: list[_Line]) -> list[str]:
 
 
 class _Item:
-    """One item of a checklist while its lines come in."""
+    """One item of a checklist, while the parser collects its lines."""
 
     def __init__(self, line: _Line, indent: int, text: str) -> None:
         self.number = line.number
         self.indent = indent
         self.parts = [text]
-        self.is_apart = False  # whether the next line begins a new one
+        self.is_apart = False  # whether the next line starts on a line of its own
 
     def add(self, text: str, *, apart: bool) -> None:
         self.parts += ("\n" if apart or self.is_apart else " ", text)
@@ -173,15 +174,16 @@ class _Item:
         text = "".join(self.parts).strip()
         if not text:
             raise refusal(
-                self.number, "This box has no text. Write what must be met: - [ ] The tests pass"
+                self.number,
+                "This checkbox has no text. Write the criterion after it: - [ ] The tests pass",
             )
         return text
 
 
 def _checklist(lines: Iterable[_Line], *, only_boxes: bool) -> list[str]:
-    """Return the text of every `- [ ] item`, ticked or not, in a bulleted or a numbered list, with
-    the lines that are wrapped or indented under it. With `only_boxes`, refuse a list item that has
-    no box: it would be a criterion that is never checked."""
+    """Return the text of every `- [ ] item`, ticked or not, in a bulleted or a numbered list. The
+    lines that are wrapped or indented under an item belong to it. With `only_boxes`, refuse a list
+    item without a box: it would be a criterion that is never checked."""
     items: list[str] = []
     item: _Item | None = None
     in_list = is_after_blank = False
@@ -213,13 +215,13 @@ def _checklist(lines: Iterable[_Line], *, only_boxes: bool) -> list[str]:
             if not box and _QUOTED.match(text):
                 raise refusal(
                     line.number,
-                    f"'{shown(stripped)}' is a box in a quotation, which asks for nothing. Take "
-                    "the > away if it is a criterion, and the box if not.",
+                    f"'{shown(stripped)}' is a checkbox in a quotation, which contains no "
+                    "criteria. If it is a criterion, remove the >. Otherwise remove the box.",
                 )
             if not box and _NEARLY.match(text):
                 raise refusal(
                     line.number,
-                    f"'{shown(stripped)}' is nearly a box. Write it with these spaces: - [ ] text",
+                    f"'{shown(stripped)}' is not a valid checkbox. Write: - [ ] text",
                 )
             if listed and not box and item and indent > item.indent:
                 in_list = True
@@ -228,13 +230,14 @@ def _checklist(lines: Iterable[_Line], *, only_boxes: bool) -> list[str]:
             if listed and not box and only_boxes:
                 raise refusal(
                     line.number,
-                    f"'{shown(stripped)}' stands among the criteria without a box. Write - [ ] "
-                    "before it if it is one, and move it under another heading if not.",
+                    f"'{shown(stripped)}' is among the criteria and has no checkbox. If it is a "
+                    "criterion, write - [ ] before its text. Otherwise move it under another "
+                    "heading.",
                 )
             if not listed and item and (indent or (is_wrapped and stripped[0] != ">")):
                 item.add(stripped, apart=False)
                 continue
-        # The line begins something else.
+        # The line ends the current item.
         if item:
             items.append(item.text())
         in_list = listed is not None
@@ -245,6 +248,6 @@ def _checklist(lines: Iterable[_Line], *, only_boxes: bool) -> list[str]:
 
 
 def _is_rule(stripped: str) -> bool:
-    """Say whether a line is a rule across the page: three or more of one mark, and spaces."""
+    """Return whether a line is a horizontal rule: three or more of one mark, and spaces."""
     marks = "".join(stripped.split())
     return len(marks) >= 3 and marks[0] in "-*_" and not marks.strip(marks[0])

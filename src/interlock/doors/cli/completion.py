@@ -1,8 +1,8 @@
-"""Completion for bash, zsh and fish. Their scripts ask the hidden command `interlock __complete`.
+"""Completion for bash, zsh and fish. Their scripts call the hidden command `interlock __complete`.
 
 It takes the words up to the cursor and prints a candidate on each line, with its meaning after a
-tab. `-- N` means that the N-th word begins a foreign command, which the shell completes itself. No
-candidates mean the name of a file.
+tab. `-- N` means that the N-th word starts a foreign command, which the shell completes itself. If
+there are no candidates, the shell completes file names.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _interlock() {
     type -P "$program" >/dev/null || program=interlock  # an alias
     local line=$COMP_LINE word= about= blank cur kept i last=0
     local -a words
-    # Bash makes three words of --flag=value and two of @name: join what no blank divides.
+    # Bash splits --flag=value into three words and @name into two. Join words without a blank.
     words=("${COMP_WORDS[0]}")
     line=${line#*"${COMP_WORDS[0]}"}
     for ((i = 1; i <= COMP_CWORD; i++)); do
@@ -113,7 +113,7 @@ complete -c interlock -f -a '(__interlock)'
 
 @command(
     "completion SHELL",
-    help={"shell": ("which", Choice("bash", "zsh", "fish"))},
+    help={"shell": ("the shell", Choice("bash", "zsh", "fish"))},
     examples=("source <(interlock completion bash)",),
 )
 def completion(context: Context) -> Answer | int:
@@ -127,7 +127,7 @@ def completion(context: Context) -> Answer | int:
 
 
 def complete(words: Sequence[str], commands: Sequence[Command]) -> str:
-    """The answer to a shell that completes the last of these words."""
+    """Return the candidates for the last of these words, in the form that the scripts read."""
     *before, current = words or [""]
     commands = (*commands, HELP, VERSION)
     every: dict[str, Flag] = {}
@@ -153,7 +153,7 @@ def complete(words: Sequence[str], commands: Sequence[Command]) -> str:
         elif not flags_ended and is_flag(word):
             continue
         elif any(one.words[: len(path) + 1] == (*path, word) for one in commands):
-            if (path, word) != ((), "help"):  # the words of a command follow help
+            if (path, word) != ((), "help"):  # help takes the words of a command
                 path = (*path, word)
                 found = next((one for one in commands if one.words == path), None)
                 count = 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class Context:
     """The context of one command. It opens the workspace on first use, because some commands need
-    none. `standing` is the directory of the caller, where that is not the process's own."""
+    none. `standing` is the caller's directory, if it differs from the process's directory."""
 
     def __init__(self, parsed: Parsed) -> None:
         self.command = parsed.command
@@ -113,19 +113,20 @@ class Context:
             self._link.close()
         if self.silent is not None and not self.json and sys.stderr is not None:
             sys.stderr.write(
-                f"The server (process {self.silent}) does not answer: see interlock doctor.\n"
+                f"The server (process {self.silent}) does not answer. To repair it: "
+                "interlock doctor\n"
             )
 
 
 def read_text() -> str:
-    """Standard input, whole and exactly as it is."""
+    """Return all of standard input, unchanged."""
     if sys.stdin is None:
-        raise Usage("There is no standard input to read from.")
+        raise Usage("Standard input is closed. Pass the text through a pipe or a file.")
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as wrong:
         raise InvalidMessage(
-            f"Standard input is not UTF-8 text: byte {wrong.start} does not fit. Nothing was sent."
+            f"Standard input is not UTF-8 text: byte {wrong.start} is not valid. Nothing was sent."
         ) from None
 
 
@@ -143,7 +144,7 @@ def here_and_now() -> str:
     try:
         return os.getcwd()
     except OSError:
-        raise Usage("The directory you stand in was removed. Go to another one.") from None
+        raise Usage("The current directory was removed. Change to another directory.") from None
 
 
 def absolute(path: str) -> str:

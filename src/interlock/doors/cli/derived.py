@@ -1,4 +1,4 @@
-"""Commands derived from usage lines, of verbs and of the functions of this package.
+"""Derives commands from usage lines: those of verbs, and those of functions in this package.
 
 A usage line such as `claim acquire (ITEM | --item I | --path GLOB...) [--ttl D]` lists the words of
 the command, its arguments in upper case, and its flags. Brackets mean optional, parentheses mean
@@ -118,13 +118,13 @@ def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, s
             about = f"{about} (default: {default})".strip()
         return field.shape, about
     if declared is None:
-        raise LookupError(f"There is neither a field nor help for {text}.")
+        raise LookupError(f"{text} fills no field and has no help.")
     value = text.partition(" ")[2]
     return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), declared
 
 
 def field_of(verb: type[Verb], text: str) -> Field | None:
-    """The field that an argument or a flag of the usage line fills, if it fills one."""
+    """Return the field that an argument or a flag of the usage line fills, or None."""
     fields = fields_of(verb)
     name = text.split()[0].removesuffix("...").removesuffix("|-")
     key = verb.declared.bind.get(name) or _key(text)

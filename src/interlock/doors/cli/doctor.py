@@ -1,4 +1,4 @@
-"""`interlock doctor`: the findings of the node, and of the files of this machine."""
+"""`interlock doctor`: the checks of the node, and the checks of this machine's files."""
 
 import os
 import shlex
@@ -22,7 +22,7 @@ from interlock.verbs.addresses import address, filename
 from interlock.verbs.answers import Answer
 
 HOOKS_LOG = "hooks.log"
-LOOKED_AT = 64 << 10
+MAX_READ_BYTES = 64 << 10
 SETUP = "interlock setup claude-code "
 TAKE_OVER = "interlock claim take-over "
 SEND = "interlock send "
@@ -31,18 +31,18 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @command("doctor")
 def doctor(context: Context) -> Answer:
-    """Look for what is wrong, each with the command that puts it right.
+    """Find problems, and show the command that fixes each one.
 
-    The smallest change comes first. Exit 0: the checks found nothing; exit 1: they found
-    something. docs/doctor.md explains each check.
+    Problems with the smallest fix come first. Exit 0: no problem. Exit 1: problems found.
+    docs/doctor.md explains each check.
     """
-    refuse_absent(context, "data to look at")
+    refuse_absent(context, "data to check")
     answer = context.call_as_owner(Examine())
     here: list[Answer] = []
     if context.silent is not None:
         silent = Finding(
-            f"The server, the process {context.silent}, runs and does not answer. What it was "
-            "asked to write meanwhile it may do yet.",
+            f"The server (process {context.silent}) is running and does not answer. It may still "
+            "execute the requests that it received.",
             f"kill -9 {context.silent} && interlock up --detach",
         )
         here += finding_rows("one-server", [silent])
@@ -63,8 +63,8 @@ def doctor(context: Context) -> Answer:
 
 
 def _as_typed_here(context: Context, do: str) -> str:
-    """A command with the client to set up on this machine, and with the workspace that the caller
-    named on the command line."""
+    """Return a command as the caller would type it: with a client of this machine, and with the
+    workspace that the caller named on the command line."""
     if do.startswith(SETUP):
         from interlock.agents.setup.clients import GIT, place_at
         from interlock.agents.setup.inspect import detected
@@ -83,13 +83,13 @@ def _as_typed_here(context: Context, do: str) -> str:
 
 
 def _hooks(context: Context) -> Iterator[Finding]:
-    """The troubles of hooks within the last day, each once."""
+    """The problems that hooks logged within the last day, each once."""
     since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
     for home in dict.fromkeys((context.link.home, workspace.data(os.environ))):
         path = os.path.join(home, HOOKS_LOG)
         try:
             with open(path, "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - LOOKED_AT))
+                file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_READ_BYTES))
                 lines = file.read().decode(errors="replace").splitlines()
         except FileNotFoundError:
             continue
@@ -101,11 +101,11 @@ def _hooks(context: Context) -> Iterator[Finding]:
         for what, count in found.items():
             often = "" if count == 1 else f" ({count} times)"
             do = f"tail -n 20 {shlex.quote(path)}"
-            yield Finding(f"A hook ran into trouble within the last day{often}: {what}", do)
+            yield Finding(f"A hook had a problem within the last day{often}: {what}", do)
 
 
 def _rules(context: Context) -> Iterator[Finding]:
-    """A wake.toml that the server does not follow."""
+    """A wake.toml that the server does not use, because it is not valid or not safe."""
     from interlock.agents.wake import configuration
 
     if not context.link.is_local:
@@ -116,73 +116,79 @@ def _rules(context: Context) -> Iterator[Finding]:
         path = os.path.join(context.link.place, configuration.FILE)
         may_others = os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         do = "chmod go-w" if may_others else '"${EDITOR:-vi}"'
-        yield Finding(f"{path} is not followed: {refusal.message}", f"{do} {shlex.quote(path)}")
+        yield Finding(
+            f"The server does not use {path}. {refusal.message}", f"{do} {shlex.quote(path)}"
+        )
 
 
 def _clients(context: Context) -> Iterator[Finding]:
-    """Clients' configurations that no longer fit."""
+    """Client configurations that no longer work."""
     from interlock.agents.setup import health
 
     yield from health.bad_credentials(context.link, list(_joined(context)), os.environ)
 
 
 def _credentials(context: Context) -> Iterator[Finding]:
-    """Credentials that are not valid, that belong to another sender than their file says, and that
-    other users of this machine can read."""
+    """Credentials that are not valid, that belong to another sender than the file name says, or
+    that other users of this machine can read."""
     joined = _joined(context)
     for path, kept in context.store().files():
         quoted = shlex.quote(path)
         if os.stat(path).st_mode & OTHERS:
             yield Finding(
-                f"Others on this machine may read or write {path}.", f"chmod 600 {quoted}"
+                f"Other users of this machine can read or write {path}.", f"chmod 600 {quoted}"
             )
         wrong = None
         if kept is None:
-            wrong = "cannot be read as a credential."
+            wrong = "is not a valid credential file."
         elif os.path.basename(path) != f"{filename(kept.sender)}.json":
-            wrong = f"holds a credential of {address(kept.sender)}, which its name does not say."
+            wrong = f"contains the credential of {address(kept.sender)}, not of its file name."
         if wrong is not None:
             sender = next((name for name in joined if path.endswith(f"/{filename(name)}.json")), "")
-            do = _anew(context, joined[sender]) if sender else f"rm {quoted}"
+            do = _new_credential(context, joined[sender]) if sender else f"rm {quoted}"
             yield Finding(f"{path} {wrong}", do, address(sender) if sender else None)
-        elif kept is not None and (ended := _of_token(context, path, kept, joined)) is not None:
+        elif kept is not None and (ended := _why_invalid(context, path, kept, joined)) is not None:
             why, do = ended
-            whose = f"The credential of {address(kept.sender)} that is kept here"
+            whose = f"The stored credential of {address(kept.sender)}"
             yield Finding(f"{whose} {why}.", do, address(kept.sender))
 
 
 def _joined(context: Context) -> dict[str, Answer]:
-    """All agents and people, by the name they act as."""
+    """Return all agents and people, by the name of their sender."""
     agents: list[Answer] = context.call_as_owner(ListAgents())["agents"]
     return {agent["address"].removeprefix("@"): agent for agent in agents}
 
 
-def _of_token(
+def _why_invalid(
     context: Context, path: str, kept: Kept, joined: dict[str, Answer]
 ) -> tuple[str, str] | None:
-    """Why a credential is not valid, and what to do; None for a valid one."""
+    """Return why a credential is not valid, and the command that fixes it. Return None for a valid
+    credential."""
     is_local = context.link.is_local
     token = _identified(context, kept.token)
     whose = joined.get(kept.sender)
     if whose is None:
         name = shlex.quote(kept.sender)
-        # Joining does not replace a credential that is kept.
+        # join does not replace a stored credential.
         join = f"rm {shlex.quote(path)} && interlock join {name}"
-        return "is of nobody who has joined", join if is_local else _asked(f"invite {name}")
+        why = "belongs to a sender that has not joined"
+        return why, join if is_local else _ask_owner(f"invite {name}")
     if not token["known"]:
-        return "is of no token that this workspace knows", _anew(context, whose)
+        why = "contains a token that this workspace does not know"
+        return why, _new_credential(context, whose)
     if token["sender"] != kept.sender:
-        return f"is a token of @{token['sender']}", _anew(context, whose)
+        why = f"contains a token of @{token['sender']}"
+        return why, _new_credential(context, whose)
     if token["active"]:
         return None
     if token.get("suspended"):
         again = f"token reaffirm {token['id']}"
-        return "is suspended", f"interlock {again}" if is_local else _asked(again)
-    anew = _anew(context, whose, token["scopes"])
+        return "is suspended", f"interlock {again}" if is_local else _ask_owner(again)
+    mint = _new_credential(context, whose, token["scopes"])
     if "revoked_at" in token:
-        return "was revoked", anew
-    rotated = f"interlock token rotate {token['id']}"
-    return f"expired at {token['expires_at']}", rotated if is_local else anew
+        return "was revoked", mint
+    rotate = f"interlock token rotate {token['id']}"
+    return f"expired at {token['expires_at']}", rotate if is_local else mint
 
 
 def _identified(context: Context, token: str) -> Answer:
@@ -192,24 +198,24 @@ def _identified(context: Context, token: str) -> Answer:
         return {"known": False}
 
 
-def _anew(context: Context, whose: Answer, scopes: Iterable[str] = BASIC_SCOPES) -> str:
-    """The command that makes another credential here. On a remote workspace only its owner can
-    give one, by an invitation."""
+def _new_credential(context: Context, whose: Answer, scopes: Iterable[str] = BASIC_SCOPES) -> str:
+    """Return the command that makes a new credential. On a remote workspace only the owner can make
+    one, as an invitation."""
     if not context.link.is_local:
         surface = f" --surface {shlex.quote(whose['surface'])}" if "surface" in whose else ""
-        return _asked(f"invite {shlex.quote(whose['agent'])}{surface}")
+        return _ask_owner(f"invite {shlex.quote(whose['agent'])}{surface}")
     sender = shlex.quote(whose["address"].removeprefix("@"))
     more = "" if tuple(scopes) == BASIC_SCOPES else "".join(f" --scope {s}" for s in scopes)
     return f"interlock token mint --sender {sender} --keep{more}"
 
 
-def _asked(command: str) -> str:
-    return f"Ask the owner of the workspace to type there: interlock {command}"
+def _ask_owner(command: str) -> str:
+    return f"Ask the workspace's owner to run on its machine: interlock {command}"
 
 
 def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
-    """The findings, with `--from` in commands that need a sender. Within a session or a client the
-    sender is known."""
+    """Return the findings, with `--from` in commands that need a sender. Inside a session or a
+    client the sender is known."""
     if not any(row["do"].startswith((SEND, TAKE_OVER)) for row in findings):
         return findings
     if workspace.is_inside(os.environ) or surrounding(context.link.home) is not None:
@@ -226,7 +232,7 @@ def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
         (people if is_person else agents).append(kept.sender)
         if is_person or "admin" in token["scopes"]:
             takers.append(kept.sender)
-    senders = [*people, *agents]  # people first: they settle matters among agents
+    senders = [*people, *agents]  # people first: they resolve conflicts between agents
     alone = len(context.store().senders()) == 1
 
     def with_from_flag(do: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands about evidence: running something, attaching something, and looking at it."""
+"""The commands `evidence run`, `evidence add` and `evidence show`."""
 
 import os
 import signal
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from interlock.doors.cli.grammar import Help
 
 INTERLOCK_FAILED = 125
-LOOK_AGAIN_S = 0.4
-TRY_AGAIN_S = 3.0
-# How long the end of a run waits for a renewal that is under way.
+MIN_PAUSE_S = 0.4
+RETRY_S = 3.0
+# How long the end of a run waits for a renewal that is still running.
 LAST_RENEWAL_S = 5.0
 SHOWN_AT_ONCE = 1 << 18
 MAX_FILE_BYTES = 256 << 20
 
 
 _ABOUT: "Help" = {
-    "task": "the task it is about",
-    "criterion": ("the criterion's number in task show", Integer(1, 100)),
-    "title": "a line that lists show",
-    "fence": ("the fence that you were granted", Integer(1)),
+    "task": "the task that the evidence belongs to",
+    "criterion": ("the number of the criterion, as task show prints it", Integer(1, 100)),
+    "title": "a title of one line, shown in lists",
+    "fence": ("the fence number of your claim; Interlock refuses an old one", Integer(1)),
 }
 
 
@@ -53,22 +53,22 @@ _ABOUT: "Help" = {
     "[--memory-limit BYTES] [--spool DIR] [--fence N] -- COMMAND...",
     help={
         **_ABOUT,
-        "time_limit": ("end it after so long: 90s, 15m, 2h", Seconds()),
+        "time_limit": ("stop the command after this time: 90s, 15m, 2h", Seconds()),
         "output_limit": (
-            "keep at most so much of its output; 64 MiB if absent",
+            "store at most this many bytes of its output (default: 64 MiB)",
             Integer(1024, 256 << 20),
         ),
-        "memory_limit": ("what it may use", Integer(1 << 20)),
-        "spool": "write to a file there instead of the workspace",
+        "memory_limit": ("the most memory that the command may use", Integer(1 << 20)),
+        "spool": "write the run to a file in this directory, not to the workspace",
     },
     examples=("interlock evidence run --task B-12 --criterion 1 -- pytest -q",),
 )
 def run(context: Context) -> int:
-    """Run a command, and keep what came of it as evidence.
+    """Run a command, and store its result and output as evidence.
 
-    The exit status is the command's own; 125 means that Interlock itself failed. Interlock masks
-    tokens in the stored output. A shell that reaches neither the workspace nor a server writes a
-    file, for the evidence tool or interlock evidence add --spool.
+    The exit status is the command's own. Exit 125: Interlock itself failed. Interlock masks tokens
+    in the stored output. If it reaches neither the workspace nor a server, it writes the run to a
+    file. Submit that file with the MCP tool evidence, or with interlock evidence add --spool.
     """
     from interlock import evidence
 
@@ -83,7 +83,7 @@ def run(context: Context) -> int:
                 out=output.live(sys.stderr if context.json else sys.stdout),
                 err=output.live(sys.stderr),
             )
-            # Nothing may stop us before the run is recorded, which takes a moment.
+            # Ignore signals until the run is recorded, which is short.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda *_: None)
         with recorded:
@@ -106,7 +106,7 @@ def run(context: Context) -> int:
     output.remark(text("evidence run", output.clean(answer)))
     found, most = answer.get("evidence", {}), context.get("memory_limit")
     if most is not None and found.get("ended_by") == "signal" and not found.get("interrupted"):
-        output.remark(f"A signal ended it, under a memory limit of {most} bytes.")
+        output.remark(f"A signal ended the command. Its memory limit was {most} bytes.")
     return recorded.exit_status
 
 
@@ -117,17 +117,17 @@ def _about(context: Context) -> Answer:
 
 
 def _prepare(context: Context) -> Answer:
-    """Ask the workspace for the fence under which it will record the run, so that a claim which is
-    lost meanwhile is noticed. Offline, the answer has only the fence of the command line."""
+    """Get the fence under which the workspace will record the run, so that it detects a claim that
+    is lost during the run. Offline, return only the fence of the command line."""
     if "criterion" in context.values and "task" not in context.values:
-        raise Usage("A criterion is one of a task's: name the task with --task.")
+        raise Usage("--criterion needs a task. Name the task with --task T.")
     if (title := context.get("title")) is not None:
         LINE.check("title", title)
     fence: int | None = context.get("fence")
     offline = {"fence": fence} if fence is not None else {}
     if (directory := context.get("spool")) is not None:
         if not os.path.isdir(directory):
-            raise Usage(f"{directory} is no directory to write the run into.")
+            raise Usage(f"{directory} is not a directory. Name an existing one with --spool DIR.")
         return offline
     try:
         context.link.open()
@@ -143,7 +143,7 @@ def _prepare(context: Context) -> Answer:
 
 @contextmanager
 def _claim_kept(context: Context, prepared: Answer) -> Iterator[None]:
-    """Keep the worker's claim on the task renewed meanwhile."""
+    """Renew the worker's claim on the task while the block runs."""
     if "lease_s" not in prepared:
         yield
         return
@@ -153,7 +153,7 @@ def _claim_kept(context: Context, prepared: Answer) -> Iterator[None]:
 
     def keep() -> None:
         pause_s = prepared["left_s"] - lease_s / 2
-        while not ended.wait(max(LOOK_AGAIN_S, pause_s)):
+        while not ended.wait(max(MIN_PAUSE_S, pause_s)):
             try:
                 found = context.link.call(credentials, PrepareEvidence(task, fence=fence))
                 if found["left_s"] < lease_s / 2:
@@ -163,7 +163,7 @@ def _claim_kept(context: Context, prepared: Answer) -> Iterator[None]:
             except NotAllowed:
                 return  # the claim was lost, which the end of the run reports
             except (Refusal, OSError):
-                pause_s = min(TRY_AGAIN_S, lease_s / 8)
+                pause_s = min(RETRY_S, lease_s / 8)
 
     keeper = threading.Thread(target=keep, daemon=True)
     keeper.start()
@@ -175,8 +175,8 @@ def _claim_kept(context: Context, prepared: Answer) -> Iterator[None]:
 
 
 def _record(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
-    """Record the run in the workspace, or in a file where the workspace cannot be reached or does
-    not take it. The key keeps a run whose answer was lost from being recorded twice."""
+    """Record the run in the workspace, or in a file if the workspace cannot be reached or refuses
+    it. The key prevents a second record of a run whose answer was lost."""
     from interlock.evidence import spool
 
     key = spool.new_key()
@@ -192,21 +192,20 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
         request = AddEvidence(payload, fence=fence, key=key)
         size = os.path.getsize(path)
         try:
-            context.link.open()  # before credentials are looked for in a workspace out of reach
+            context.link.open()  # an unreachable workspace must fail here, not in the credentials
             with open(path, "rb") as file:
                 return run_flow(attach(request, in_chunks(file), size), context.call)
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
-            output.remark(f"The workspace does not take it now: {why}")
+            output.remark(f"The workspace cannot record the run now: {why}")
         except Refusal as refusal:
-            # No hook hands this file over: the caller decides whether the run is still wanted.
+            # Hooks do not submit this file. The caller decides whether to submit the run.
             try:
                 members = to_hand_over(spool.write(payload, path, key, ending=spool.REFUSED))
             except Refusal:
                 raise refusal from None
             message = (
-                f"{refusal.message} What ran is in a file, and can be handed over when you may: "
-                f"{members['do']}"
+                f"{refusal.message} The run is saved in a file. To submit it later: {members['do']}"
             )
             raise type(refusal)(message, **refusal.members | members) from None
     return to_hand_over(spool.write(payload, path, key, directory))
@@ -217,16 +216,16 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
     "(--file F | --url U | --note N | --spool FILE) [--fence N]",
     help={
         **_ABOUT,
-        "file": "a file; its bytes are kept",
-        "url": "a page",
-        "note": "what you say",
+        "file": "a file, whose bytes are stored",
+        "url": "the URL of a page",
+        "note": "a text; - reads it from standard input",
         "spool": "a file that evidence run wrote while offline",
     },
 )
 def add(context: Context) -> Answer:
-    """Attach a file, a page or a note.
+    """Attach a file, a URL or a note as evidence.
 
-    A note meets a criterion only when a passing verdict names it.
+    Such evidence meets a criterion only if a passing verdict names it.
     """
     about, fence = _about(context), context.get("fence")
     if (path := context.get("file")) is not None:
@@ -251,22 +250,22 @@ def add(context: Context) -> Answer:
     "evidence show ID [--range A-B | --raw]",
     help={
         "id": "the evidence: its id, a prefix of 6 or more characters, or #SEQ",
-        "range": "the bytes A to B of what it kept, such as 0-999",
-        "raw": "write all that it kept, byte for byte, and nothing else",
+        "range": "only the stored bytes A to B, such as 0-999",
+        "raw": "print all stored bytes, and nothing else",
     },
 )
 def show(context: Context) -> Answer | int:
-    """Show evidence, and the end of what it kept."""
+    """Show a piece of evidence, and the end of its stored output or file."""
     id = context.values["id"]
     if not context.get("raw"):
         return context.call_as_owner(ShowEvidence(id, *byte_range(context.get("range"))))
     if context.json:
-        raise Usage("--raw writes the bytes and nothing else, so it does not go with --json.")
+        raise Usage("--raw and --json exclude each other. Give one.")
     start = 0
     while True:
         found = context.call_as_owner(ShowEvidence(id, start, start + SHOWN_AT_ONCE))
         if (content := found.get("content")) is None:
-            raise NotFound(f"{id} keeps no bytes. See interlock evidence show {id}")
+            raise NotFound(f"{id} has no stored bytes. To show it: interlock evidence show {id}")
         data = content["text"].encode() if "text" in content else bytes.fromhex(content["hex"])
         output.raw(data)
         if "next_offset" not in content:

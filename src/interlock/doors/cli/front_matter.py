@@ -1,9 +1,9 @@
 """The front matter of a brief: `key: value` lines between two lines of `---`.
 
-This is a small part of YAML: a word or a quoted text, a list in brackets, a list of `- item` lines,
-comments. Everything else is refused with its line number, so that Interlock never reads a value
-differently from what it looks like. A YAML loader would not do: it reads `id: 007` as a number,
-joins lines, keeps the last of two equal keys, and refuses `assignee: @otto`.
+The parser accepts a small part of YAML: a word or a quoted text, a list in brackets, a list of
+`- item` lines, comments. It refuses everything else with the line number, so that it never reads a
+value differently from how the value looks. A YAML library is not suitable: it reads `id: 007` as a
+number, joins lines, uses the last of two equal keys, and refuses `assignee: @otto`.
 """
 
 import re
@@ -24,26 +24,26 @@ _PIECE = re.compile(r'[ \t]*("(?:[^"\\]|\\["\\])*"|\'(?:[^\']|\'\')*\'|[^,\]]*)[
 
 
 def refusal(line: int, what: str, **members: object) -> Usage:
-    """Return the refusal of a brief because of one of its lines, counted from 1."""
+    """Return the refusal of a brief that has an error in this line, counted from 1."""
     return Usage(f"Line {line} of the brief: {what}", line=line, **members)
 
 
 def read(lines: Sequence[str]) -> tuple[dict[str, Any], int]:
-    """Return the values by key (a text, or a tuple for a list), and how many lines they take.
+    """Return the values by key (a text, or a tuple for a list), and the number of their lines.
 
-    Values are taken as they are; the verb checks them. Raises Usage, with `line`.
+    The verb checks the values, not this function. Raises Usage, with `line`.
     """
     if lines and lines[0].rstrip() == "+++":
         raise refusal(
             1,
-            "Front matter between lines of +++ is TOML, which a brief does not have. Write it "
-            "between lines of ---, with a line such as gates: [athena] for each key.",
+            "Front matter between lines of +++ is TOML, which briefs do not support. Write it "
+            "between lines of ---, with one line for each key, such as gates: [athena]",
         )
     if not lines or lines[0].rstrip() != "---":
         return {}, 0
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == "---"), None)
     if end is None:
-        raise refusal(1, "Front matter begins here and never ends. Close it with a line of ---.")
+        raise refusal(1, "Front matter starts here and has no end. Close it with a line of ---.")
     values: dict[str, Any] = {}
     key, number = "", 0
     items: list[str] | None = None  # the list whose `- item` lines may follow
@@ -57,7 +57,7 @@ def read(lines: Sequence[str]) -> tuple[dict[str, Any], int]:
             break
         entry = _ENTRY.fullmatch(line.rstrip())
         if entry is None:
-            raise refusal(at, f"'{shown(line.strip())}' is not of the form key: value.")
+            raise refusal(at, f"'{shown(line.strip())}' does not have the form key: value.")
         key, value, number, items = entry[1], (entry[2] or "").strip(), at, None
         if key not in KEYS:
             raise refusal(
@@ -67,10 +67,10 @@ def read(lines: Sequence[str]) -> tuple[dict[str, Any], int]:
                 did_you_mean=near(key, KEYS) or None,
             )
         if key in values:
-            raise refusal(at, f"{key} stands here for the second time. Give it once.", key=key)
+            raise refusal(at, f"{key} is given a second time. Give it once.", key=key)
         if key in WORDS:
             if value.startswith("["):
-                raise refusal(at, f"{key} is one value and no list. Write {key}: value", key=key)
+                raise refusal(at, f"{key} is one value, not a list. Write {key}: value", key=key)
             values[key] = _scalar(key, value, at)
         elif value.startswith("["):
             values[key] = _bracketed(key, value, at)
@@ -94,8 +94,8 @@ def _bracketed(key: str, value: str, number: int) -> list[str]:
         if not mark or (_without_comment(text) != text and not _QUOTED.fullmatch(text)):
             raise refusal(
                 number,
-                f"The list of {key} is not closed. Write {key}: [first, second] in one line, or "
-                "one - item in a line.",
+                f"The list of {key} is not closed. Write {key}: [first, second] on one line, or "
+                "each item on its own line as - item",
                 key=key,
             )
         if text or items or mark == ",":
@@ -106,7 +106,7 @@ def _bracketed(key: str, value: str, number: int) -> list[str]:
 
 
 def _scalar(key: str, value: str, number: int) -> str:
-    """Return a word as it stands, or the text between quotes."""
+    """Return a word unchanged, or the text between quotes."""
     if quoted := _QUOTED.match(value):
         if _without_comment(value[quoted.end() :].strip()):
             raise refusal(number, f"Nothing may follow the closing quote of {key}.", key=key)
@@ -115,12 +115,12 @@ def _scalar(key: str, value: str, number: int) -> str:
         return quoted[2].replace("''", "'")
     plain = _without_comment(value)
     if plain in ("", "~", "null", "Null", "NULL"):
-        raise refusal(number, f"A value of {key} is empty. Write one, or leave it out.", key=key)
+        raise refusal(number, f"A value of {key} is empty. Write one, or remove it.", key=key)
     if plain[0] in "[]{}&*!|>%`\"',?:-" or re.search(r":(\s|$)|[\[\]{}]", plain):
         raise refusal(
             number,
-            f"'{shown(plain)}' is more YAML than a brief's front matter has. Write a word, or put "
-            'the text in quotes: "…", with \\" and \\\\ for those two characters.',
+            f"'{shown(plain)}' is YAML that a brief does not support. Write a word, or put the "
+            'text in quotes: "…", with \\" and \\\\ for those two characters.',
             key=key,
         )
     return plain

@@ -24,7 +24,7 @@ else:
 
 
 class Flag(Record):
-    """`--ttl D`, or a switch where there is neither a value nor choices."""
+    """A flag such as `--ttl D`. Without a value and choices it is a switch."""
 
     name: str
     value: str = ""
@@ -75,7 +75,7 @@ class Argument(Record):
 
 
 class OneOf(Record):
-    """Flags and arguments of which at most one may be given, or exactly one where required."""
+    """Flags and arguments of which the user gives at most one, or exactly one if required."""
 
     names: tuple[str, ...]
     required: bool = False
@@ -83,7 +83,7 @@ class OneOf(Record):
 
 class Command(Record):
     """A command. With `rest`, the words after the arguments or `--` are a foreign command. A
-    command calls its `verb`, unless an `action` performs it."""
+    command calls its `verb`, unless it has an `action`."""
 
     words: tuple[str, ...]
     summary: str
@@ -117,18 +117,18 @@ class Parsed(Record):
 
 COMMON = (
     Flag("--json", help="print exactly one JSON document, on success and on failure"),
-    Flag("--workspace", "PATH", "the workspace, instead of INTERLOCK_WORKSPACE or the nearest"),
-    Flag("--from", "SENDER", "the sender that acts, one of the stored credentials"),
-    Flag("--session", "S", "the session that acts, instead of INTERLOCK_SESSION"),
+    Flag("--workspace", "PATH", "the workspace's directory or URL (default: the nearest one)"),
+    Flag("--from", "SENDER", "act as this sender, with its stored credential"),
+    Flag("--session", "S", "act in this session (default: INTERLOCK_SESSION)"),
 )
 HELP = Command(
     ("help",),
-    "Show the overview, or the page of one command",
+    "List all commands, or show the help of one",
     (Argument("COMMAND", "the command's words, such as claim acquire", optional=True, many=True),),
 )
 VERSION = Command(("version",), "Print the version")
 BUILT_IN = (
-    Flag("--help", help="show help for what is typed so far (also -h)"),
+    Flag("--help", help="show the help of the command (also -h)"),
     Flag("--version", help="print the version"),
 )
 
@@ -144,11 +144,11 @@ def command(
     help: "Help | None" = None,
     examples: tuple[str, ...] = (),
 ) -> "Callable[[Action], Action]":
-    """Declare that the decorated function performs the command of a usage line (see `derived`).
+    """Declare that the decorated function runs the command of a usage line (see `derived`).
 
     The docstring of the function, or else of the verb, is the summary and the notes of the help
-    page. `help` says what an argument or a flag means that fills no field of the verb. It comes
-    with a shape where it is a number, a duration or one of some words.
+    page. `help` describes each argument or flag that fills no field of the verb. It has a shape if
+    the value is a number, a duration or one of several words.
     """
 
     def declare(action: "Action") -> "Action":
@@ -160,8 +160,8 @@ def command(
 
 # --- reading the words of a command line
 #
-# It deliberately is not argparse: that takes longer to import than most commands take to run,
-# guesses abbreviations, and refuses in its own words. Refusals import what only they need.
+# Not argparse: it takes longer to import than most commands take to run, it guesses abbreviations,
+# and it writes its own error texts. Modules that only errors need are imported on an error.
 
 _ASKS = {"-h": HELP, "--help": HELP, "--version": VERSION}
 
@@ -184,13 +184,13 @@ def parse(argv: Sequence[str], commands: Sequence[Command], common: Sequence[Fla
 
 
 def switched_on(argv: Sequence[str], name: str) -> bool:
-    """Whether a switch is among words that may not parse. It decides the form of the error."""
+    """Return whether a switch is among words that may not parse. It decides the error's format."""
     return name in _before_dashes(argv)
 
 
 class _Reader:
-    """One pass over the words. Flags may precede the words of their command, so they are kept as
-    typed and converted once the command is known."""
+    """One pass over the words. Flags may precede the words of their command, so the reader stores
+    them as typed and converts them when it knows the command."""
 
     def __init__(
         self, argv: Sequence[str], commands: Sequence[Command], common: Sequence[Flag]
@@ -213,11 +213,11 @@ class _Reader:
         if self.asked:
             return Parsed(self.asked, self.switches(seen), list(self.path))
         if self.command is None and not self.path:
-            self._refuse("No command was given. interlock help lists them.")
+            self._refuse("No command was given. To list the commands: interlock help")
         command = self.command or self._exact()
         if command is None:
             group, members = " ".join(self.path), [c.name for c in self._below(self.path)]
-            message = f"'{group}' is a group of commands. Say which: {', '.join(members)}."
+            message = f"'{group}' is a group of commands. Use one of: {', '.join(members)}."
             self._refuse(message, commands=members)
         self.command = command
         if command is HELP:
@@ -245,7 +245,7 @@ class _Reader:
         return {f.key: True for f in self.common if f.name in words and not f.placeholder}
 
     def topic(self, words: Sequence[str]) -> list[str]:
-        """The words that lead to a command or a group, passing over those that do not."""
+        """Return the words that name a command or a group, and skip the others."""
         path: tuple[str, ...] = ()
         for word in words:
             if self._below((*path, word)):
@@ -276,9 +276,10 @@ class _Reader:
             word.encode()
         except UnicodeEncodeError:
             word = spelling.shown(word)
-            self._refuse(f"'{word}' is not text in UTF-8. Put such content into a file.")
+            self._refuse(f"'{word}' is not UTF-8 text. Put such content into a file.")
         if "\0" in word:
-            self._refuse(f"'{spelling.shown(word)}' holds a NUL. Put such content into a file.")
+            word = spelling.shown(word)
+            self._refuse(f"'{word}' contains a NUL character. Put such content into a file.")
         return word
 
     def _take_word(self, word: str) -> None:
@@ -300,7 +301,9 @@ class _Reader:
         if not forms:
             self._refuse_flag(name)
         if len(forms) == 2:
-            self._refuse(f"{name} means different things; put it after the words of the command.")
+            self._refuse(
+                f"{name} has several meanings. Put it after the words of the command that you mean."
+            )
         if True not in forms:
             if equals:
                 self._refuse(f"{name} is a switch and takes no value.")
@@ -310,8 +313,8 @@ class _Reader:
         if not equals:
             if not self.todo or self.todo[-1].startswith("--") or self.todo[-1] in _ASKS:
                 self._refuse(
-                    f"{name} needs a value: {flag.form}. A value that begins with -- is written "
-                    f"with an equals sign: {name}=--value."
+                    f"{name} needs a value: {flag.form}. Write a value that starts with -- after "
+                    f"an equals sign: {name}=--value"
                 )
             value = self._next()
         if not value:
@@ -327,7 +330,7 @@ class _Reader:
         return next((c for c in self.commands if c.words == self.path), None)
 
     def _known(self) -> list[Flag]:
-        """The flags that may stand here: those of the command, or of all it may still become."""
+        """Return the flags of the command, or of every command that the words so far may name."""
         owners = [self.command] if self.command else self._below(self.path)
         return [*self.common, *BUILT_IN, *(flag for owner in owners for flag in owner.flags)]
 
@@ -423,7 +426,7 @@ class _Reader:
         hint = f"Did you mean {' or '.join(close)}? " if close else ""
         self._refuse(
             f"{place} has no flag {spelling.shown(name)}. {hint}"
-            "Words that begin with a dash and are not flags go after --.",
+            "If it is not a flag, write it after --.",
             did_you_mean=close,
         )
 
@@ -437,7 +440,7 @@ class _Reader:
         hint = f"Did you mean {' or '.join(close)}? " if close else ""
         self._refuse(
             f"There is no command '{spelling.shown(f'{group} {word}'.strip())}'. {hint}"
-            f"{f'interlock help {group}'.strip()} lists what there is.",
+            f"To list the commands: {f'interlock help {group}'.strip()}",
             did_you_mean=close,
         )
 

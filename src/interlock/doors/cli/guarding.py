@@ -1,4 +1,4 @@
-"""The commands of the guards: install the git hooks, and answer the hooks."""
+"""The commands `guard`: install the git hooks, and run their checks."""
 
 import os
 from collections.abc import Iterator
@@ -16,21 +16,22 @@ from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import MAX_FILES
 
 NO_SENDER = (
-    "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git {} "
-    "acts as a sender. "
+    "No sender is selected, so the guard checked every claim. To act as a sender: interlock run "
+    "SENDER -- git {}. "
 )
-CANNOT_ASK = (
-    "Interlock's guard cannot ask whose the files are, and so lets nothing through. {} Then try "
-    "again; interlock doctor says what is wrong. git {} --no-verify goes by the guard."
+CANNOT_CHECK = (
+    "Interlock's guard cannot check the claims, so it refuses this {what}. {why} Then try again. "
+    "To find the cause: interlock doctor. To skip the guard: git {what} --no-verify"
 )
 
 
-@command("guard install [--undo]", help={"undo": "take them out again"})
+@command("guard install [--undo]", help={"undo": "remove the hooks"})
 def install(context: Context) -> Answer:
-    """Put the git hooks in place that ask before a commit and a push.
+    """Install git hooks that check each commit and push.
 
-    A commit must touch nothing that another holder has claimed; the setting guard says deny, warn
-    or off. Which gate guards which remote and branch stands in interlock.toml.
+    The hooks refuse a commit that touches files claimed by another holder. The setting guard
+    (deny, warn or off) changes that. interlock.toml names the gate that each remote and branch
+    needs before a push.
     """
     from interlock.agents.guards import hooks
 
@@ -39,13 +40,13 @@ def install(context: Context) -> Answer:
 
 @command(
     "guard check [PATH...]",
-    help={"path": "a file; all that are staged if absent"},
+    help={"path": "the files to check (default: all staged files)"},
     examples=("interlock guard check src/a.py",),
 )
 def check(context: Context) -> Answer | int:
-    """Say whether files may be changed, or another holds them.
+    """Check whether another holder has claimed files.
 
-    Exit 1 when another holder's claim is on one of them. The pre-commit hook asks it.
+    Exit 1: another holder has claimed one of them. The pre-commit hook runs this command.
     """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
@@ -62,7 +63,7 @@ def check(context: Context) -> Answer | int:
         if is_hook:
             return 0
         if not paths:
-            output.lines("Nothing is staged. Stage what you mean to commit, or name files.")
+            output.lines("No file is staged. Stage files with git add, or name them here.")
             return 0
     return found
 
@@ -71,8 +72,8 @@ def check(context: Context) -> Answer | int:
 def note(context: Context) -> Answer | int:
     """Report the files of the last commit, for the post-commit hook.
 
-    A commit made with --no-verify is noticed so: the holders of the claims are told, and interlock
-    doctor names it.
+    A commit with --no-verify skips the guard. This command then tells the holders of the claims,
+    and interlock doctor lists the commit.
     """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
@@ -80,7 +81,7 @@ def note(context: Context) -> Answer | int:
     here = commits.root(".")
     made, repo = commits.committed(here), name_here(here)
     if made is None or repo is None:
-        raise Usage("There is no commit here yet.")
+        raise Usage("This repository has no commit yet. Run the command after the first commit.")
     commit, paths = made
     credentials = _credentials(context)
     answers = [
@@ -91,19 +92,19 @@ def note(context: Context) -> Answer | int:
     return found if found["crossed"] or context.json else 0
 
 
-@command("guard push REMOTE URL", help={"remote": "its name", "url": "where it is"})
+@command("guard push REMOTE URL", help={"remote": "the remote's name", "url": "the remote's URL"})
 def push(context: Context) -> Answer:
-    """Say whether git may push, for the pre-push hook.
+    """Check whether git may push, for the pre-push hook.
 
-    Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed, or a commit
-    that is not there yet touches what another holder has claimed.
+    Reads the refs from standard input, as git passes them to the hook. Exit 1: a gate has not
+    passed, or a commit that the remote does not have touches files claimed by another holder.
     """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
     here = evidence.standing()
     if here is None:
-        raise Usage("This is no repository, and git calls this hook only in one.")
+        raise Usage("This directory is not in a git repository. Run the command in one.")
     root, repo = here.root, name_here(here.root)
     remote, url = context.values["remote"], context.values["url"]
     pushes = commits.pushes(read_text())
@@ -113,7 +114,7 @@ def push(context: Context) -> Answer:
         if sent and repo is not None:
             met = _answered(context, [CheckPaths(("./",), repo, root)], "push")
             new: dict[str, None] = {}
-            if met["denied"] or met["warned"]:  # without any claim, git need not be asked
+            if met["denied"] or met["warned"]:  # without claims, skip the slow git commands
                 for each in sent:
                     new |= dict.fromkeys(commits.unpushed(root, remote, url, each))
             if new:
@@ -128,24 +129,26 @@ def push(context: Context) -> Answer:
             for guard in commits.covering(root, remote, url, each):
                 if each.deletes:
                     why = (
-                        "No gate passes the deletion of a branch. Ask a holder of "
-                        f"{guard.gate} what to do."
+                        "A gate cannot pass the deletion of a branch. Ask a holder of the gate "
+                        f"{guard.gate}."
                     )
                     found = {"passed": False} | GatesNotPassed(why).as_dict()
                 else:
-                    # The gate judged the commit that an annotated tag points to.
+                    # The verdict is on the commit that an annotated tag points to.
                     artifact = evidence.artifact(each.local_oid) or (each.local_oid, None)
                     found = context.call_as_owner(CheckGate(guard.gate, *artifact))
                 row = {"gate": guard.gate, "ref": each.remote_ref} | found
                 (passed if found["passed"] else missing).append(row)
         if missing:
             message = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
-            raise GatesNotPassed(f"This push is guarded. {message}", allowed=False, missing=missing)
+            raise GatesNotPassed(
+                f"This push needs a gate. {message}", allowed=False, missing=missing
+            )
         return {"allowed": True, "passed": passed} | ({"warned": warned} if warned else {})
 
 
 def _answered(context: Context, requests: list[CheckPaths], what: str) -> Answer:
-    """The answers of the node as one."""
+    """Return the node's answers, merged into one."""
     credentials = _credentials(context)
     answers = [context.link.call(credentials, request) for request in requests]
     found = next((answer for answer in answers if not answer["allowed"]), answers[0])
@@ -157,8 +160,8 @@ def _answered(context: Context, requests: list[CheckPaths], what: str) -> Answer
 
 
 def _credentials(context: Context) -> Credentials:
-    """Those of the sender if there is one, because its own claims do not count against it. Without
-    a sender, every claim counts."""
+    """Return the sender's credentials, so that its own claims do not count against it. Without a
+    sender, return the owner's: every claim counts."""
     try:
         return context.credentials()
     except (NoIdentity, UnknownSender):
@@ -169,15 +172,15 @@ def _credentials(context: Context) -> Credentials:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """Explain to a user of git who refuses and what to do, because the user did not call us."""
+    """Tell a user of git that Interlock refuses, and what to do: the user ran git only."""
     try:
         yield
     except NotAvailable as trouble:
-        message = CANNOT_ASK.format(trouble.message, what)
+        message = CANNOT_CHECK.format(why=trouble.message, what=what)
         raise type(trouble)(message, **trouble.members) from None
 
 
 def _batches(names: list[str]) -> list[tuple[str, ...]]:
-    """The names in groups that one request may contain; one empty group if there are none."""
+    """Split the names into groups that fit into one request. No names make one empty group."""
     starts = range(0, len(names) or 1, MAX_FILES)
     return [tuple(names[start : start + MAX_FILES]) for start in starts]

@@ -1,4 +1,4 @@
-"""Help for people: the overview, the page of a group or a command, and usage lines."""
+"""The help: the overview, the page of a group or a command, and usage lines."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -8,20 +8,20 @@ Bold = Callable[[str], str]
 
 TAGLINE = "Interlock: where agent work becomes coordinated, gated and auditable."
 FIRST_STEPS = (
-    "interlock join otto # give an agent a name and a token",
-    "interlock run otto -- claude # start its client in a session",
-    "interlock claim acquire --item B-12 # take work before changing it",
-    "interlock send @vera 'B-12 is mine' # accepted is not read",
-    "interlock inbox # see what is open for you",
+    "interlock join otto # register an agent",
+    "interlock run otto -- claude # start its client as this agent",
+    "interlock claim acquire --item B-12 # claim work before you change it",
+    "interlock send @vera 'I do B-12' # send a message",
+    "interlock inbox # list your open mail",
 )
 
-# A wider left column leaves too little room for the text beside it.
+# A wider left column leaves too little room for the text next to it.
 _WIDEST = 30
 _NARROWEST = 40
 
 
 def plain(text: str) -> str:
-    """The bold of a terminal that has none."""
+    """Return the text unchanged, where a terminal would show it in bold."""
     return text
 
 
@@ -33,7 +33,7 @@ def text(
     width: int = 80,
     bold: Bold = plain,
 ) -> str:
-    """Help about the words of a topic: a command, a group, or (without words) everything."""
+    """Return the help of a topic: a command, a group, or (without words) the overview."""
     found = [c for c in (*commands, HELP, VERSION) if c.words[: len(topic)] == tuple(topic)]
     exact = next((c for c in found if c.words == tuple(topic)), None)
     if not topic:
@@ -41,7 +41,7 @@ def text(
     elif exact is not None:
         sections = _page(exact, common, width, bold)
     else:
-        closing = f"interlock help {found[0].name} shows one of them, with examples."
+        closing = f"For one command, with examples: interlock help {found[0].name}"
         sections = [
             [bold(f"interlock {' '.join(topic)}")],
             _rows([(command.name, command.summary) for command in found], width, bold),
@@ -67,8 +67,10 @@ def _overview(
             below = ", ".join(" ".join(command.words[1:]) for command in members)
             rows.append((word, members[0].summary if is_one else below))
         sections.append([bold(heading), *_rows(rows, width, bold, left)])
-    sections.append([bold("Every command takes"), *_flag_rows((*common, *BUILT_IN), width, bold)])
-    closing = "interlock help COMMAND shows one command, with examples."
+    sections.append(
+        [bold("Flags of every command"), *_flag_rows((*common, *BUILT_IN), width, bold)]
+    )
+    closing = "For one command, with examples: interlock help COMMAND"
     return [*sections, _fill(closing.split(), width)]
 
 
@@ -136,7 +138,7 @@ def _flag_rows(flags: Sequence[Flag], width: int, bold: Bold) -> list[str]:
 
 
 def _examples(heading: str, examples: Sequence[str], width: int, bold: Bold) -> list[str]:
-    """Examples, each with its comment after ` # ` beside it, or below it if that does not fit."""
+    """Return the examples. The comment after ` # ` is next to its example, or below if too long."""
     if not examples:
         return []
     rows = [
@@ -155,17 +157,17 @@ def _rows(rows: Sequence[tuple[str, str]], width: int, bold: Bold, left: int = 0
     left = left or max(fitting, default=_WIDEST)
     lines: list[str] = []
     for name, about in rows:
-        beside = _fill(about.split(), width, " " * (left + 4))
-        if len(name) <= left and beside:
-            beside[0] = f"  {bold(name)}{beside[0][2 + len(name) :]}"
-            lines += beside
+        right = _fill(about.split(), width, " " * (left + 4))
+        if len(name) <= left and right:
+            right[0] = f"  {bold(name)}{right[0][2 + len(name) :]}"
+            lines += right
         else:
-            lines += [f"  {bold(name)}", *beside]
+            lines += [f"  {bold(name)}", *right]
     return lines
 
 
 def _fill(units: Sequence[str], width: int, first: str = "", later: str | None = None) -> list[str]:
-    """Lines of units that are never broken, filled up to the width."""
+    """Fill lines up to the width with units, and never break a unit."""
     later = first if later is None else later
     room = max(width, _NARROWEST)
     lines: list[str] = []

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from interlock.verbs.verb import Verb
 
 LIMIT_S = 8.0
-# The client may no longer read an answer that comes later.
+# After this time, the client may no longer read the answer.
 HEARD_WITHIN_S = 6.0
 MAX_INPUT_BYTES = 32 << 20
 MAX_LOG_BYTES = 256 << 10
@@ -56,7 +56,7 @@ POLL_INTERVAL_S = 1.0
 
 
 class Hook:
-    """One call of a hook. It answers once: with words, or with nothing after a timeout or an
+    """One call of a hook. It answers once: with a text, or without one after a timeout or an
     error."""
 
     def __init__(self, client: str, event: str) -> None:
@@ -81,12 +81,12 @@ class Hook:
                 sys.stdout.flush()
 
     def watch(self) -> None:
-        """End the process after the time limit, whatever it is waiting for."""
+        """End the process after the time limit, even while it waits."""
         time.sleep(LIMIT_S)
         if self.is_over:
             return
         self.answer()
-        self.log(f"gave up after {LIMIT_S:.0f} s")
+        self.log(f"timed out after {LIMIT_S:.0f} s")
         os._exit(0)
 
     def log(self, what: str, *, keep: bool = True) -> None:
@@ -110,7 +110,8 @@ class Hook:
 
 
 def without_fail(words: list[str]) -> int:
-    """Run the whole command line of a hook. Most clients take a status other than 0 for a no."""
+    """Run the command line of a hook, and return 0 after an error: most clients treat any other
+    status as a refusal."""
     from interlock.doors.cli import run
 
     try:
@@ -126,17 +127,17 @@ def without_fail(words: list[str]) -> int:
 @command(
     "hook CLIENT EVENT [--await]",
     help={
-        "client": "claude-code, codex, cursor or gemini",
+        "client": "the client: claude-code, codex, cursor or gemini",
         "event": "the client's own name of the event, such as Stop",
-        "await": "wait beside an idle client until mail may wake it: exit 2 and a line on standard "
-        "error",
+        "await": "wait while the client is idle, until mail should wake it; then exit 2, with a "
+        "line on standard error",
     },
 )
 def hook(context: Context) -> int:
-    """Answer a client's hook, with the client's JSON on standard input.
+    """Answer a hook of an agent's client (JSON on standard input).
 
-    interlock setup CLIENT puts it into the client's configuration. It never fails the client: what
-    goes wrong is a line in hooks.log in the workspace.
+    interlock setup CLIENT writes this command into the client's configuration. An error never
+    stops the client: the command logs it to hooks.log in the workspace.
     """
     call = Hook(context.values["client"], context.values["event"])
     for name in [name for name in os.environ if name.startswith("GIT_")]:
@@ -145,12 +146,12 @@ def hook(context: Context) -> int:
         _thread.start_new_thread(call.watch, ())
     try:
         return _answered(context, call)
-    except (NotAWorkspace, UnknownSender) as nobody:
-        # Hooks of the user's own configuration name no workspace, and act where their sender has
-        # joined. Elsewhere this is no error.
+    except (NotAWorkspace, UnknownSender) as absent:
+        # Hooks in the user's own configuration name no workspace and run in every directory. A
+        # workspace that their sender has not joined is no error for them.
         call.answer()
         named = context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")
-        call.log(nobody.message, keep=bool(named))
+        call.log(absent.message, keep=bool(named))
     except (Refusal, ValueError, OSError) as trouble:
         call.answer()
         call.log(str(trouble))
@@ -169,7 +170,7 @@ def _answered(context: Context, call: Hook) -> int:
     decode = client_of(client).decode
     data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1) if sys.stdin is not None else b""
     if len(data) > MAX_INPUT_BYTES:
-        raise ValueError("The client's input is longer than anything that a hook is told.")
+        raise ValueError(f"The client's input is longer than {MAX_INPUT_BYTES} bytes.")
     try:
         given = json.loads(data)
     except RecursionError:
@@ -180,20 +181,20 @@ def _answered(context: Context, call: Hook) -> int:
     # Some clients run hooks in a directory of their own.
     context.standing = step.cwd
     if client == "cursor" and step.kind == "edit":
-        # Cursor names the first of its folders, and the file can be in another one.
+        # Cursor sends the first of its folders, and the file can be in another one.
         file = os.path.join(step.cwd or os.getcwd(), os.path.expanduser(step.paths[0]))
         if workspace.nearest(os.path.dirname(file)) is not None:
             context.standing = os.path.dirname(file)
     link = context.link
     call.home = _home(link.place) if link.is_local else link.home
     if call.home is None:
-        raise NotAWorkspace(f"There is no workspace in {link.place}, so nobody is told anything.")
+        raise NotAWorkspace(f"There is no workspace in {link.place}, so this hook has no effect.")
     if context.get("await"):
         if client != "claude-code":
-            raise Usage("Only Claude Code can be woken by a hook that waits.")
+            raise Usage("Only the client claude-code supports --await. Remove it.")
         if step.kind == "other":
             return 0
-    # A client that was started with a token acts by it, and not as its configured sender.
+    # The token of a client's environment takes precedence over its configured sender.
     named = None if workspace.is_inside(os.environ) else context.get("from")
     session = os.environ.get("INTERLOCK_SESSION") or session_of(step.session)
     credentials = workspace.as_configured(link, os.environ, named=named, session=session)
@@ -206,18 +207,18 @@ def _answered(context: Context, call: Hook) -> int:
 
 
 def _home(place: str) -> str | None:
-    """The directory of a workspace of this machine, if there is one."""
+    """Return the directory if it has a workspace of this machine, or None."""
     is_one = "://" not in place and os.path.exists(os.path.join(place, "log.db"))
     return place if is_one else None
 
 
 def _attended(call: Hook, step: Step, link: Link, credentials: Credentials) -> HookReply:
-    """Report the step to the node. Returns the words for the client."""
+    """Report the step to the node, and return the reply for the client."""
     client, outlives = call.client, bool(os.environ.get("INTERLOCK_SESSION"))
     is_one_a_process = client in windows.ONE_A_PROCESS
     process = windows.client_process() if link.is_local or is_one_a_process else None
     about: dict[str, Any] = {"client": client}
-    if link.is_local:  # a remote server has no use for our processes
+    if link.is_local:  # a remote server cannot use process ids of this machine
         ways: dict[str, dict[str, str]] = {}
         pane, server = os.environ.get("TMUX_PANE"), os.environ.get("TMUX")
         if pane and server:
@@ -231,7 +232,7 @@ def _attended(call: Hook, step: Step, link: Link, credentials: Credentials) -> H
         answer = link.call(credentials, request)
         if not isinstance(request, Attend) or not is_one_a_process or "session" not in answer:
             return answer
-        # Note whose process it is, for the client's shell and its MCP server.
+        # Store the sender and session of the process, for the client's shell and its MCP server.
         if process is not None and step.kind == "end":
             windows.forget(link.home, process)
         elif process is not None:
@@ -265,7 +266,7 @@ def _hand_over(call: Hook, link: Link, credentials: Credentials, session: str) -
             return
     except OSError:
         return
-    # These imports are slow, so they come after the cheap look above.
+    # These imports are slow, so they come after the cheap check above.
     from interlock.evidence import spool
     from interlock.rooms.mail.uploads import attach, in_pieces
     from interlock.rooms.work.verbs import AddEvidence
@@ -273,7 +274,7 @@ def _hand_over(call: Hook, link: Link, credentials: Credentials, session: str) -
     for path in spool.waiting(session):
         try:
             if os.lstat(path).st_uid != os.geteuid():
-                continue  # every user can put files there, under any name
+                continue  # every user can create files there, with any name
         except OSError:
             continue
         with spool.in_hand(path) as is_mine:
@@ -288,15 +289,16 @@ def _hand_over(call: Hook, link: Link, credentials: Credentials, session: str) -
             except IdempotencyConflict:
                 os.unlink(path)  # another hook has submitted it
             except Refusal as refusal:
-                call.log(f"{path} was put aside: {refusal.message}")
+                call.log(f"{path} was refused and renamed to *.refused: {refusal.message}")
                 os.rename(path, f"{path}.refused")
             else:
                 os.unlink(path)
 
 
 def _await(client: str, link: Link, credentials: Credentials) -> int:
-    """Wait beside an idle client until mail wakes it: exit status 2, and the pointer on standard
-    error. Only one process waits for a session, and it ends with its client."""
+    """Wait while the client is idle, until mail should wake it. Then return exit status 2, with a
+    pointer to the mail on standard error. Only one process waits for a session, and it ends with
+    its client."""
     process = windows.client_process()
     if not Memory(link.home, credentials.session).is_only_waiter():
         return 0
@@ -318,7 +320,7 @@ def _await(client: str, link: Link, credentials: Credentials) -> int:
             time.sleep(RETRY_S)
             continue
         if "news" in answer:
-            # The client shows it under a heading of its own, as a hook's error.
-            line = f"This is no error but a wake-up. {pointer(answer['news'], answer['unread'])}\n"
+            # The client shows the line as a hook's error, under a heading of its own.
+            line = f"This is a wake-up, not an error. {pointer(answer['news'], answer['unread'])}\n"
             os.write(2, line.encode())
             return WOKEN

@@ -25,23 +25,26 @@ from interlock.verbs.credentials import Credentials
 @command(
     "init [--here] [--adopt]",
     help={
-        "here": "for this repository, shared by all its worktrees",
-        "adopt": "take over a workspace that was moved here from another host",
+        "here": "create it for this repository, shared by all its worktrees",
+        "adopt": "accept a workspace that was moved here from another host",
     },
-    examples=("interlock init --here # agents of this repository only",),
+    examples=("interlock init --here # a workspace for this repository only",),
 )
 def init(context: Context) -> Answer:
-    """Make a workspace.
+    """Create a workspace.
 
-    Any command makes the user's own workspace when there is none, so init is only needed for one of
-    its own.
+    A command that needs a workspace creates your default workspace if there is none. Use init to
+    create another one.
     """
     here = context.get("here", False)
     if here and context.get("workspace"):
-        raise Usage("--here makes a workspace for this place; --workspace names another one.")
+        raise Usage("--here and --workspace exclude each other. Give one.")
     directory = workspace.here(here_and_now()) if here else context.place
     if "://" in directory:
-        raise Usage("A server has its workspace already; init makes one in a directory.")
+        raise Usage(
+            "init creates a workspace in a directory, not at a URL. Name a directory with "
+            "--workspace PATH."
+        )
     existed = os.path.exists(os.path.join(directory, "log.db"))
     if context.get("adopt"):
         open_node(directory, adopt=True).close()
@@ -55,18 +58,19 @@ def init(context: Context) -> Answer:
 @command(
     "join NAME [--surface S] [--kind agent|human] [--label TEXT] [--scope SCOPE...]",
     Join,
-    help={"name": "its name: lower-case letters, digits and hyphens; or an invitation"},
+    help={"name": "the new name (lower-case letters, digits, - and _), or an invitation's link"},
     examples=(
-        "interlock join otto # an agent",
-        "interlock join otto --surface cli # otto in a terminal: the sender otto-cli",
-        "interlock join vera --kind human # a person",
-        "interlock join https://interlock.example/invite/ili_… # by an invitation",
+        "interlock join otto # add an agent",
+        "interlock join otto --surface cli # add the sender otto-cli: otto in a terminal",
+        "interlock join vera --kind human # add a person",
+        "interlock join https://interlock.example/invite/ili_… # accept an invitation",
     ),
 )
 def join(context: Context) -> Answer:
-    """Register an agent or a person, and keep a token for it.
+    """Register an agent or a person, and store its token.
 
-    The token is kept in the workspace, readable by you alone; --json prints it once.
+    The token is stored in the workspace, in a file that only you can read. --json prints it too,
+    only this once.
     """
     name = context.values["name"]
     if "/" in name or name.startswith(token_format.INVITATION):
@@ -79,10 +83,10 @@ def join(context: Context) -> Answer:
 @command(
     "token mint --sender S [--label TEXT] [--scope SCOPE...] [--ttl D] [--keep]",
     MintToken,
-    help={"keep": "keep it here as the sender's credential"},
+    help={"keep": "store it here as the sender's credential"},
 )
 def mint(context: Context) -> Answer:
-    """Make another token for a sender, and print it once."""
+    """Create another token for a sender, and print it once."""
     if not context.get("keep"):
         return context.call_as_owner(context.request())
     with context.store().slot() as keep:
@@ -92,44 +96,53 @@ def mint(context: Context) -> Answer:
 
 @command("token rotate [ID] [--sender S]", RotateToken)
 def rotate(context: Context) -> Answer:
-    """Replace a token by a new one."""
+    """Replace a token with a new one."""
     return _call_and_keep(context)
 
 
 def _call_and_keep(context: Context) -> Answer:
-    """Call the verb and keep its token, unless another token of the sender is kept and goes on."""
+    """Call the verb and store its token. If another token of the sender is stored, and the verb did
+    not replace it, that one stays."""
     store = context.store()
     with store.slot() as keep:
         answer = context.call_as_owner(context.request())
         kept = store.get(answer["sender"])
         try:
             kept_id = token_format.token_id(token_format.hashed(kept.token)) if kept else None
-        except BadToken:  # the kept credential is damaged
+        except BadToken:  # the stored credential is damaged
             kept_id = None
         if kept_id is not None and kept_id not in answer.get("replaced", ()):
             return answer
         try:
             return answer | {"kept": keep(answer["sender"], answer["token"])}
         except OSError as trouble:
-            # The token is made; only the answer has it now.
+            # The token exists, and only this answer has it.
             return answer | {"not_kept": trouble.strerror}
 
 
-@command("token reaffirm [ID] [--sender S] [--all]", ReaffirmTokens, help={"all": "all of them"})
+@command(
+    "token reaffirm [ID] [--sender S] [--all]",
+    ReaffirmTokens,
+    help={"all": "all suspended tokens"},
+)
 def reaffirm(context: Context) -> Answer:
-    """Trust tokens again that a restore suspended."""
+    """Allow suspended tokens again.
+
+    A new epoch, after restore or repair --give-up, suspends every token.
+    """
     is_named = "id" in context.values or "sender" in context.values
     if is_named == context.get("all", False):
-        raise Usage("Name one token by its ID, a sender's with --sender, or --all.")
+        raise Usage("Give one of: the ID of a token, --sender S, or --all.")
     return context.call_as_owner(context.request())
 
 
 @command(
     "token import FILE|- [--map LABEL=AGENT...] [--apply]",
     help={
-        "file": "a JSON array of rows: token_hash or token, agent, label, …",
-        "map": "whose the tokens of a label are",
-        "apply": "import them; without it, nothing is changed",
+        "file": "a JSON array of rows with token_hash or token, agent, label, …; - reads standard "
+        "input",
+        "map": "the agent that the tokens with this label belong to",
+        "apply": "import the tokens (default: only show the plan)",
     },
     examples=(
         "interlock token import tokens.json",
@@ -137,10 +150,10 @@ def reaffirm(context: Context) -> Answer:
     ),
 )
 def import_tokens(context: Context) -> Answer:
-    """Take over the tokens of another bus, from its file.
+    """Import the tokens of another message bus from a file.
 
-    Says for each row what would become of it. Exit 1 when a row is not ready. The old tokens go on
-    working here until they are rotated.
+    Shows for each row whether Interlock can import it. Exit 1: a row is not ready. The imported
+    tokens stay valid here until you rotate them.
     """
     from interlock.rooms.identity import token_files
 
@@ -154,9 +167,11 @@ def import_tokens(context: Context) -> Answer:
     for pair in context.get("map", ()):
         label, _, agent = pair.rpartition("=")
         if not label or not agent:
-            raise Usage(f"{pair[:80]!r} is no --map 'LABEL=AGENT'.")
+            raise Usage(f"--map {pair[:80]!r} does not have the form LABEL=AGENT.")
         if named.setdefault(label, agent) != agent:
-            raise Usage(f"The label {label[:80]!r} is mapped twice, to different agents.")
+            raise Usage(
+                f"--map gives the label {label[:80]!r} twice, with different agents. Give it once."
+            )
     request = ImportTokens(found.rows, named or None, context.get("apply", False))
     answer = context.call_as_owner(request)
     return answer | ({"ignored": found.ignored} if found.ignored else {})
@@ -164,11 +179,11 @@ def import_tokens(context: Context) -> Answer:
 
 @command(
     "token identify TOKEN|-",
-    help={"token": "- reads it from standard input, which keeps it out of histories"},
+    help={"token": "the token; - reads it from standard input, so that no shell stores it"},
 )
 def identify(context: Context) -> Answer:
-    """Say whose a token is."""
+    """Show the sender that a token belongs to."""
     token = context.text(context.values["token"]).strip()
     if not token:
-        raise Usage("There is no token to look at. Give one, or - and one on standard input.")
+        raise Usage("The token is empty. Give the token, or - with the token on standard input.")
     return context.call_as_owner(IdentifyToken(token_format.hashed(token)))

@@ -62,73 +62,75 @@ SUMMARIES = {
         "blocker list": "List the open blockers",
     },
     "interlock.doors.cli.audit": {
-        "audit verify": "Check the whole log, and name the first bad entry",
-        "audit show": "Print the facts of the log",
-        "audit check-proof": "Check a proof, with no workspace at hand",
+        "audit verify": "Verify the whole log, and name the first damaged entry",
+        "audit show": "List the entries of the log",
+        "audit check-proof": "Check a proof or a report, without a workspace",
         "audit export": "Write the whole log into a new file",
     },
     "interlock.doors.cli.completion": {"completion": "Print a completion script for your shell"},
     "interlock.doors.cli.doctor": {
-        "doctor": "Look for what is wrong, each with the command that puts it right"
+        "doctor": "Find problems, and show the command that fixes each one"
     },
     "interlock.doors.cli.evidence": {
-        "evidence run": "Run a command, and keep what came of it as evidence",
-        "evidence add": "Attach a file, a page or a note",
-        "evidence show": "Show evidence, and the end of what it kept",
+        "evidence run": "Run a command, and store its result and output as evidence",
+        "evidence add": "Attach a file, a URL or a note as evidence",
+        "evidence show": "Show a piece of evidence, and the end of its stored output or file",
     },
     "interlock.doors.cli.guarding": {
-        "guard install": "Put the git hooks in place that ask before a commit and a push",
-        "guard check": "Say whether files may be changed, or another holds them",
+        "guard install": "Install git hooks that check each commit and push",
+        "guard check": "Check whether another holder has claimed files",
         "guard note": "Report the files of the last commit, for the post-commit hook",
-        "guard push": "Say whether git may push, for the pre-push hook",
+        "guard push": "Check whether git may push, for the pre-push hook",
     },
     "interlock.doors.cli.hooking": {
-        "hook": "Answer a client's hook, with the client's JSON on standard input"
+        "hook": "Answer a hook of an agent's client (JSON on standard input)"
     },
     "interlock.doors.cli.identity": {
-        "init": "Make a workspace",
-        "join": "Register an agent or a person, and keep a token for it",
-        "token mint": "Make another token for a sender, and print it once",
-        "token rotate": "Replace a token by a new one",
-        "token reaffirm": "Trust tokens again that a restore suspended",
-        "token import": "Take over the tokens of another bus, from its file",
-        "token identify": "Say whose a token is",
+        "init": "Create a workspace",
+        "join": "Register an agent or a person, and store its token",
+        "token mint": "Create another token for a sender, and print it once",
+        "token rotate": "Replace a token with a new one",
+        "token reaffirm": "Allow suspended tokens again",
+        "token import": "Import the tokens of another message bus from a file",
+        "token identify": "Show the sender that a token belongs to",
     },
     "interlock.doors.cli.mail": {
         "send": "Send a message to one agent, to a group, or to everyone",
         "ask": "Ask a question, and wait for the answer",
         "inbox": "List open mail, oldest first",
-        "read": "Read a message whole, or a range of it",
+        "read": "Read a message, or a part of it",
         "watch": "Print mail as it arrives",
     },
     "interlock.doors.cli.mcp_stdio": {
-        "mcp": "Speak MCP over standard input and output, for a client's configuration"
+        "mcp": "Serve MCP over standard input and output, for a client's configuration"
     },
     "interlock.doors.cli.people": {
-        "invite": "Give a person, or another machine, a link to join by"
+        "invite": "Create a link with which a person or another machine can join"
     },
-    "interlock.doors.cli.running": {"run": "Run a client in a session of its own"},
+    "interlock.doors.cli.running": {"run": "Run an agent's client in a session of its own"},
     "interlock.doors.cli.serving": {
-        "up": "Start the server, with its dashboard",
-        "down": "End the server that runs for the workspace",
+        "up": "Start the server and its dashboard",
+        "down": "Stop the server of the workspace",
     },
-    "interlock.doors.cli.setting_up": {"setup": "Set an agent's client up, or see which there are"},
+    "interlock.doors.cli.setting_up": {
+        "setup": "Configure an agent's client for Interlock, or list the clients"
+    },
     "interlock.doors.cli.upkeep": {
-        "status": "Show how the workspace stands",
+        "status": "Show the state of the workspace: log, mail, claims, credentials",
         "settings": "List the workspace's settings, or change one",
         "migrate": "Move the log to an engine that several nodes can share",
-        "repair": "Show what the engine has lost and this node has",
-        "schema": "Print the JSON Schema of a message type, or of all",
+        "repair": "List log entries that the engine lost and this node has, or repair the engine",
+        "schema": "Print the JSON Schema of a message type, or of all types",
     },
     "interlock.doors.cli.work": {
         "task import": "Create a task from a brief in Markdown",
         "task list": "List tasks",
         "task submit": "Submit a commit of a task to its gates",
-        "gate pass": "Pass the submitted commit of a task at a gate",
-        "gate fail": "Fail the submitted commit of a task at a gate",
-        "gate run": "Run the checks of interlock.toml, and give their verdicts",
-        "scrub": "Look whether this repository can be opened to the public",
-        "report": "Write the story of a task as a document, with proofs",
+        "gate pass": "Give a passing verdict on the submitted commit of a task",
+        "gate fail": "Give a failing verdict on the submitted commit of a task",
+        "gate run": "Run the checks of interlock.toml, and give the verdicts of their gates",
+        "scrub": "Check whether this repository is ready for a public release",
+        "report": "Write the history of a task as a document with proofs",
     },
 }
 # The headings of the overview, with the first words of their commands.

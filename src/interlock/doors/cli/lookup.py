@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands that these words may name. After `help`, they name the command of a page."""
+    """Return the commands that these words may name. After `help`, skip that word."""
     if words[:1] == ["help"] and len(words) > 1:
         words = words[1:]
     names = [name for summaries in SUMMARIES.values() for name in summaries]
@@ -39,16 +39,16 @@ def all_commands() -> list[Command]:
 
 
 def named_commands() -> list[Command]:
-    """Every command in the order of the overview, with no more than its words and its summary. No
-    module that declares commands is imported for it."""
+    """Every command in the order of the overview, with only its words and its summary. This imports
+    no module that declares commands."""
     named = (pair for names in SUMMARIES.values() for pair in names.items())
     found = [Command(tuple(name.split()), summary) for name, summary in named]
     return _in_order(found + _declared(()))
 
 
 def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
-    """The commands that begin with one of these words or pairs of words, or all commands. A verb
-    that is declared outside the modules of the index is always among them."""
+    """Return the commands that start with one of these words or pairs of words, or all commands.
+    Include every verb that is declared outside the modules of the index."""
     places = {module: place for place, module in enumerate(SUMMARIES)}
     begin = None if prefixes is None else tuple(f"{prefix} " for prefix in prefixes)
 

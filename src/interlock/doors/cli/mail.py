@@ -22,11 +22,11 @@ WATCH_S = 25
     SendMessage,
     help={
         "text": "the text of the message; - reads it from standard input",
-        "type": "send (the default), command, blocker, announce, wake, ask, answer",
-        "payload": "the payload's members, with or without TEXT",
-        "why": "for a command: why it should be run",
+        "type": "send, command, blocker, announce, wake, ask or answer (default: send)",
+        "payload": "members of the payload as a JSON object, in addition to TEXT",
+        "why": "the reason to run a command, for --type command",
         "wake": "wake an idle recipient, even for a broadcast",
-        "no_wake": "let it wait for the recipient's next step",
+        "no_wake": "do not wake the recipient; it sees the message at its next step",
     },
     examples=(
         "interlock send @vera 'The build is green.'",
@@ -46,22 +46,27 @@ def send(context: Context) -> Answer:
             raise InvalidMessage(f"--payload is not JSON: {wrong}.") from None
         if not isinstance(payload, dict):
             raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
-    # TEXT and --why are members of the payload, so that a caller need not write JSON in a shell.
+    # TEXT and --why fill members of the payload, so that users need not write JSON in a shell.
     members = {"why": context.get("why")}
     if (text := context.get("text")) is not None:
         members[MAIN_MEMBER[type]] = context.text(text)
     for name, value in members.items():
         if value is not None and name in payload:
-            raise Usage(f"{name} is given twice: in --payload and beside it.")
+            flag = "--why" if name == "why" else "TEXT"
+            raise Usage(f"{name} is given twice: in --payload and as {flag}. Give it once.")
         if value is not None:
             payload[name] = value
     if not payload and given is None and type != "announce":
-        raise Usage("Say what to send: TEXT, - for standard input, or --payload JSON.")
+        raise Usage(
+            "The message has no content. Give TEXT, or - to read standard input, or --payload JSON."
+        )
     wake = True if context.get("wake") else False if context.get("no_wake") else None
     return context.call(context.request(payload=payload, wake=wake))
 
 
-@command("ask TO QUESTION|- [--option O...] [--wait D]", Ask, help={"to": "who is asked"})
+@command(
+    "ask TO QUESTION|- [--option O...] [--wait D]", Ask, help={"to": "the recipient, such as @vera"}
+)
 def ask(context: Context) -> Answer:
     waits = "wait" in context.values
     more = {"timeout_s": min(context.values["wait"], MAX_ASK_S)} if waits else {}
@@ -71,12 +76,15 @@ def ask(context: Context) -> Answer:
 @command(
     "inbox [--all | --sent] [--limit N] [--after SEQ] [--wait D]",
     ListInbox,
-    help={"all": "also what was acknowledged", "sent": "what you sent, and how far it got"},
+    help={
+        "all": "list acknowledged mail too",
+        "sent": "list the mail that you sent, with the state of each delivery",
+    },
 )
 def inbox(context: Context) -> Answer:
     """List open mail, oldest first.
 
-    Mail stays open until you acknowledge it: interlock ack ID
+    Mail stays open until you acknowledge it. To do so: interlock ack ID
     """
     which = "sent" if context.get("sent") else "all" if context.get("all") else "open"
     return context.call(context.request(which=which, adapter="cli"))
@@ -90,7 +98,7 @@ def inbox(context: Context) -> Answer:
     },
 )
 def read(context: Context) -> Answer:
-    """Read a message whole, or a range of it."""
+    """Read a message, or a part of it."""
     start, stop = byte_range(context.get("range"))
     return context.call(ReadMessage(context.values["id"], start, stop))
 
@@ -101,21 +109,23 @@ def byte_range(given: str | None) -> tuple[int | None, int | None]:
     first, dash, last = given.partition("-")
     numbers = [n for n in (first, last) if n.isascii() and n.isdigit() and len(n) <= 15]
     if not dash or len(numbers) != 2 or int(first) > int(last):
-        raise Usage(f"A range is FIRST-LAST in bytes, such as 0-999, not {given[:80]!r}.")
+        raise Usage(
+            f"The range {given[:80]!r} is not valid. Write FIRST-LAST in bytes, such as 0-999."
+        )
     return int(first), int(last) + 1
 
 
 @command(
     "watch [--after SEQ | --one-line]",
     help={
-        "after": ("begin after this position instead of now", Integer()),
-        "one_line": "print a line that points to new mail when it should wake you",
+        "after": ("start after this position of the log (default: its end)", Integer()),
+        "one_line": "print one line when new mail should wake you, not the mail",
     },
 )
 def watch(context: Context) -> int:
     """Print mail as it arrives.
 
-    With --json, one JSON document a line.
+    With --json, each line is one JSON document.
     """
     from interlock.agents.hooks import pointer
     from interlock.doors.cli import output

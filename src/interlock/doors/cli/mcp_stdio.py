@@ -19,19 +19,22 @@ CHANNEL_PAUSE_S = 5.0
 
 @command(
     "mcp [--channel]",
-    help={"channel": "tell a client that takes channels of what should wake it"},
+    help={"channel": "send wake-ups too, to a client that supports channels (Claude Code)"},
 )
 def mcp(context: Context) -> int:
-    """Speak MCP over standard input and output, for a client's configuration.
+    """Serve MCP over standard input and output, for a client's configuration.
 
-    Through the server where one runs. Who acts comes from INTERLOCK_TOKEN and INTERLOCK_SESSION, as
-    interlock run sets them, or from --from.
+    If a server runs for the workspace, the command uses it. The identity comes from
+    INTERLOCK_TOKEN and INTERLOCK_SESSION, which interlock run sets, or from --from.
     """
     from interlock.agents.bridge import Bridge, FdPair, far_end
 
     place = context.place
     if "://" in place:
-        raise Usage(f"A client reaches that server's MCP itself, at {place.rstrip('/')}/mcp")
+        raise Usage(
+            "interlock mcp serves a local workspace. For this server, give the client the URL "
+            f"{place.rstrip('/')}/mcp"
+        )
     if not is_served(place) and not context.get("channel"):
         words = [sys.executable, "-P", "-m", "interlock.doors.mcp"]
         for name in ("workspace", "from", "session"):
@@ -45,7 +48,7 @@ def mcp(context: Context) -> int:
     last: Credentials | None = None
 
     def current() -> Credentials:
-        """Who acts, in the session that the client around us has at the time."""
+        """Return the credentials, in the session that the surrounding client has now."""
         if is_fixed:
             return configured
         return in_window(home, configured._replace(session=None), sender)
@@ -56,8 +59,8 @@ def mcp(context: Context) -> int:
         return far_end(place, last, here, own)
 
     def channel() -> int:
-        """A pipe with the news that should wake the client. A client does not say whether it
-        listens."""
+        """Return a pipe with the wake-ups for the client. A client does not tell whether it reads
+        them."""
         import threading
 
         reader, writer = os.pipe()
@@ -75,14 +78,14 @@ def _configured(context: Context, way: Link) -> Credentials:
 
 
 def wake(context: Context, writer: int) -> None:
-    """Write the news that should wake the client into a pipe, until that is closed."""
+    """Write the wake-ups for the client into a pipe, until the pipe is closed."""
     from interlock.agents.bridge import channel_notification
     from interlock.agents.hooks import pointer
     from interlock.rooms.workspace.verbs import Attend
 
     request = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
     try:
-        way = link(context.place, os.environ)  # the other link may be in use
+        way = link(context.place, os.environ)  # another thread may use the context's link
         while True:
             try:
                 found = way.call(_configured(context, way), request)
@@ -97,4 +100,4 @@ def wake(context: Context, writer: int) -> None:
                     ),
                 )
     finally:
-        os.close(writer)  # the reader sees that no more will come
+        os.close(writer)  # so that the reader notices the end

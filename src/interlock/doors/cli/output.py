@@ -35,12 +35,13 @@ def lines(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print a line for people beside the answer."""
+    """Print a line for people to standard error."""
     _write_error(plain(text))
 
 
 def live(stream: Any) -> BinaryIO:
-    """Return where to show the output of others as it comes; nowhere for a closed stream."""
+    """Return the stream that shows the output of another command live. A closed stream discards
+    it."""
     if stream is None:
         return open(os.devnull, "wb")
     shown: BinaryIO = stream.buffer
@@ -70,21 +71,21 @@ def refusal(refused: Refusal, *, json: bool) -> None:
 
 
 def _write_error(text: str) -> None:
-    # With standard error closed, the exit status says enough.
+    # If standard error is closed, the caller has only the exit status.
     if sys.stderr is not None:
         _write(sys.stderr, (text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
 
 
 def _write(stream: Any, data: bytes) -> None:
-    """Write to a stream. A reader that closed its pipe is no error, and the exit status stands.
-    Any other failure raises `Unwritten`, because the verb may have been executed."""
+    """Write to a stream. If the reader closed its pipe, that is no error: the exit status stays.
+    Any other failure raises `Unwritten`, because the command may have taken effect."""
     if stream is None:
         raise Unwritten("standard output is closed")
     try:
         stream.buffer.write(data)
         stream.buffer.flush()
     except (OSError, AttributeError, ValueError) as trouble:
-        # Keep the interpreter from complaining about the rest of the buffer.
+        # Prevent an error of the interpreter about the rest of the buffer.
         with suppress(OSError, AttributeError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if not isinstance(trouble, BrokenPipeError):
@@ -144,8 +145,8 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    """Split a line into pieces that fit on one row behind a bar, so that a wrapped part cannot
-    stand where our own lines begin. Outside of a terminal the line stays whole."""
+    """Split a line into pieces that fit on one row behind a bar, so that a wrapped part cannot look
+    like a line of our own. Outside of a terminal the line is not split."""
     if not _is_terminal(sys.stdout):
         return [line]
     import unicodedata

@@ -16,16 +16,22 @@ INVITE = "/invite/"
 
 
 def join_by_invitation(context: Context, invitation: str) -> Answer:
-    """Join by the link of an invitation, with a token that this machine makes."""
+    """Accept an invitation by its link, with a token that this machine creates."""
     given = [name for name in ("surface", "kind", "label", "scope") if name in context.values]
     if given:
-        raise Usage(f"The invitation says who joins; leave --{given[0]} out.")
+        raise Usage(f"The invitation sets --{given[0]} itself. Remove --{given[0]}.")
     place, found, code = invitation.strip().partition(INVITE)
     if not place or invitation.startswith(token_format.INVITATION):
-        raise Usage("The server's address is missing: https://interlock.example/invite/ili_…")
+        raise Usage(
+            "The invitation has no server address. Copy the whole link, such as "
+            "https://interlock.example/invite/ili_…"
+        )
     url = urlsplit(place)
     if not found or url.scheme not in ("http", "https") or not url.hostname or not code:
-        raise Usage("An invitation is a link such as https://interlock.example/invite/ili_…")
+        raise Usage(
+            "This is not the link of an invitation. Copy the whole link, such as "
+            "https://interlock.example/invite/ili_…"
+        )
     context.values["workspace"] = place
     token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     with context.store().slot() as keep:
@@ -39,15 +45,15 @@ def join_by_invitation(context: Context, invitation: str) -> Answer:
     "invite NAME [--surface S] [--own AGENT...] [--kind agent|human] [--ttl D]",
     Invite,
     examples=(
-        "interlock invite vera --own otto # vera, who owns otto",
-        "interlock invite otto --surface laptop # otto on another machine",
+        "interlock invite vera --own otto # a person who will own the agent otto",
+        "interlock invite otto --surface laptop # the agent otto on another machine",
     ),
 )
 def invite(context: Context) -> Answer:
-    """Give a person, or another machine, a link to join by.
+    """Create a link with which a person or another machine can join.
 
-    The link is good once. A person opens it in a browser and chooses a password; another machine
-    takes it with interlock join LINK. No secret has to be sent around.
+    The link works once. A person opens it in a browser and chooses a password. On another machine,
+    run interlock join LINK. You never send a token.
     """
     answer = context.call_as_owner(context.request())
     if "://" in context.place:

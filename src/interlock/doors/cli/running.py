@@ -25,21 +25,21 @@ POLL_INTERVAL_S = 0.4
 
 @command(
     "run SENDER -- COMMAND...",
-    help={"sender": "who the client is, such as otto-cli"},
+    help={"sender": "the sender that the client acts as, such as otto-cli"},
     examples=("interlock run otto-cli -- claude --resume",),
 )
 def run(context: Context) -> int:
-    """Run a client in a session of its own.
+    """Run an agent's client in a session of its own.
 
-    The client, its shell, its hooks and its MCP server are one holder. Its claims are kept while it
-    lives and given up when it ends. The exit status is the client's; 125 means that Interlock
-    itself failed.
+    The client, its shell, its hooks and its MCP server share one token and one session. Interlock
+    renews the session's claims while the client runs, and releases them when it ends. The exit
+    status is the client's. Exit 125: Interlock itself failed.
     """
     if not context.rest:
-        raise Usage("Say what to run: interlock run SENDER -- COMMAND...")
+        raise Usage("No command was given. Write: interlock run SENDER -- COMMAND...")
     try:
         context.values["from"] = context.values["sender"].removeprefix("@")
-        # A client within a client is a holder of its own: its end must not end the outer one.
+        # A client inside a client gets its own session, so that its end does not end the outer one.
         session = context.get("session") or f"run-{os.urandom(8).hex()}"
         credentials = context.credentials()._replace(session=session)
         context.link.call(credentials, StartSession(session))
@@ -50,14 +50,14 @@ def run(context: Context) -> int:
     started: list[int] = []
 
     def keep() -> None:
-        """Keep the claims of the session renewed. After a failure the next round tries again."""
+        """Renew the claims of the session. After a failure, try again in the next round."""
         while not ended.wait(POLL_INTERVAL_S):
             with suppress(Refusal):
                 context.link.call(credentials, KeepSession(session))
                 if not started:
                     continue
-                # If this process and the client are killed, others see by the client's process that
-                # the session has ended. A server elsewhere has no use for our processes.
+                # If this process and the client are killed, other processes detect the end of the
+                # session by the client's process. A remote server cannot check our processes.
                 process = processes.process_of(started[0]) if context.link.is_local else None
                 if process is not None:
                     window = {"client": RUN} | about(process)
@@ -83,9 +83,9 @@ def run(context: Context) -> int:
 
 
 def _execute(command: list[str], environment: dict[str, str], started: list[int]) -> int:
-    # The terminal sends an interrupt to the client itself. A signal to this process alone is
-    # forwarded, also if it comes before the client has started. The client inherits no handlers,
-    # but it would inherit ignored signals.
+    # The terminal sends an interrupt to the client too, so do not forward it. Forward a signal that
+    # only this process gets, even before the client has started. Install handlers and ignore no
+    # signal, because the client would inherit ignored signals.
     early: list[int] = []
     child: subprocess.Popen[bytes] | None = None
 
@@ -101,7 +101,7 @@ def _execute(command: list[str], environment: dict[str, str], started: list[int]
     try:
         child = subprocess.Popen(command, env=environment)  # noqa: S603 - what the user asked to run
     except FileNotFoundError:
-        output.remark(f"{command[0]}: there is no such command")
+        output.remark(f"{command[0]}: command not found")
         return NOT_FOUND
     except OSError as trouble:
         output.remark(f"{command[0]}: {trouble.strerror}")

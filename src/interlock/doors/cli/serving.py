@@ -1,4 +1,4 @@
-"""Commands that start and end the server."""
+"""The commands that start and stop the server."""
 
 import os
 import signal
@@ -26,26 +26,26 @@ MAX_KEY_LENGTH = 1 << 10
     "up [--host H] [--port P] [--public-url URL] [--proxy ADDRESS...] [--engine URL] [--key FILE] "
     "[--detach]",
     help={
-        "host": "the address to serve; 127.0.0.1 if absent: this machine alone",
-        "port": ("the port; 7420 if absent", Integer(0, 65535)),
-        "public_url": "the address of a TLS proxy before it, such as https://…",
+        "host": "the address to listen on (default: 127.0.0.1, only this machine)",
+        "port": ("the port to listen on (default: 7420)", Integer(0, 65535)),
+        "public_url": "the public URL of a TLS proxy in front of the server, such as https://…",
         "proxy": "the proxy's source address or network (default: this machine)",
-        "engine": "where the log is kept; the embedded file if absent",
-        "key": "the key of a workspace that exists on that engine",
-        "detach": "start it in the background, and return when it is ready",
+        "engine": "the URL of the engine that stores the log (default: the workspace's own file)",
+        "key": "the key file of a workspace that already exists on that engine",
+        "detach": "start the server in the background, and return when it is ready",
     },
-    examples=("interlock up --detach # ends with: interlock down",),
+    examples=("interlock up --detach # to stop it: interlock down",),
 )
 def up(context: Context) -> Answer | int:
-    """Start the server, with its dashboard.
+    """Start the server and its dashboard.
 
-    Commands, hooks and MCP clients on this machine find the server by themselves, and work without
-    it too.
+    Commands, hooks and MCP clients on this machine find the server by themselves. They also work
+    without it.
     """
     directory = _directory(context)
     outside, named = context.get("public_url"), context.get("proxy") or []
     if named and outside is None:
-        raise Usage("--proxy goes with --public-url, which says the address of that proxy.")
+        raise Usage("--proxy needs --public-url URL, the public URL of that proxy.")
     outside = None if outside is None else public_url(outside)
     proxies = [proxy(each) for each in named]
     engine, key = context.get("engine"), context.get("key")
@@ -77,7 +77,7 @@ def up(context: Context) -> Answer | int:
         become(words)
     import subprocess
 
-    # The server has our terminal until it is ready or has failed, and says so itself.
+    # The server writes to our terminal until it is ready or has failed.
     ready, starting = os.pipe()
     server = subprocess.Popen(  # noqa: S603 - our own module
         [*words, "--ready-fd", str(starting)],
@@ -95,21 +95,21 @@ def _key(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(MAX_KEY_LENGTH)
     except (OSError, ValueError) as trouble:
-        raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
+        raise Usage(f"The file of --key cannot be read: {trouble}.") from None
 
 
 def _refuse_unlike(
     context: Context, directory: str, outside: str | None, proxies: list[str]
 ) -> None:
-    """Refuse if the running server differs from the options, or does not answer. A server of an
-    older release does not say its options."""
+    """Refuse if the running server has other options, or does not answer. A server of an older
+    release does not publish its options."""
     about = server_of(directory)
     if about is None:
         return
     if is_hanging(about.socket):
         raise EngineUnavailable(
-            f"A server runs for {directory} (process {about.pid}) and does not answer. End it with "
-            f"kill -9 {about.pid}, and start it again."
+            f"The server of {directory} (process {about.pid}) does not answer. Stop it with "
+            f"kill -9 {about.pid}, then run this command again."
         )
     unlike = []
     if (host := context.get("host")) is not None and about.host not in (None, host):
@@ -119,15 +119,15 @@ def _refuse_unlike(
     if (engine := context.get("engine")) is not None:
         from interlock.node.opening import is_engine_of
 
-        unlike += [] if is_engine_of(directory, engine) else ["that --engine"]
+        unlike += [] if is_engine_of(directory, engine) else ["this --engine"]
     if outside is not None and outside != about.url:
         unlike.append(f"--public-url {outside}")
     if proxies and about.proxies not in (None, proxies):
         unlike.append(f"--proxy {' --proxy '.join(proxies)}")
     if unlike:
         raise Usage(
-            f"A server runs at {about.url} for {directory} already, and not with "
-            f"{', '.join(unlike)}. To have it so: interlock down, then this again.",
+            f"A server already runs at {about.url} for {directory}, without "
+            f"{', '.join(unlike)}. To change that: interlock down, then run this command again.",
             url=about.url,
             pid=about.pid,
         )
@@ -147,7 +147,7 @@ def become(words: list[str]) -> NoReturn:
 
 @command("down")
 def down(context: Context) -> Answer:
-    """End the server that runs for the workspace."""
+    """Stop the server of the workspace."""
     from interlock.machine.processes import space
     from interlock.node.servers import running
 
@@ -156,14 +156,14 @@ def down(context: Context) -> Answer:
     begun = time.monotonic()
     while True:
         is_held = is_served(directory)
-        # The servers of the workspace, even those that another has replaced. The processes of
-        # another container have other numbers there.
+        # The servers of the workspace, even those that another server has replaced. Skip those of
+        # other containers: there, the process ids have another meaning.
         pids = [serving.pid for serving in running(directory) if serving.space == space()]
         if not is_held and not pids:
             return {"stopped": False} if ended is None else {"stopped": True, "pid": ended}
         waited_s = time.monotonic() - begun
         about = server_of(directory) if is_held else None
-        # A server that is just starting is ended as soon as it says where it is.
+        # A server that is starting is stopped as soon as it has published its process id.
         is_starting = is_held and waited_s < STARTS_WITHIN_S
         pid = about.pid if about is not None else None
         if pid is None and pids and not is_starting:
@@ -173,10 +173,10 @@ def down(context: Context) -> Answer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         if waited_s > ENDS_WITHIN_S:
-            which = f"kill -9 {ended}" if ended else "kill -9 and the number of its process"
+            which = f"kill -9 {ended}" if ended else "kill -9 and its process id"
             raise EngineUnavailable(
-                f"The server{f' (process {ended})' if ended else ''} does not end. See server.log "
-                f"in {directory}, and end it with {which}."
+                f"The server{f' (process {ended})' if ended else ''} does not stop. Read "
+                f"server.log in {directory}, then stop the server with {which}."
             )
         time.sleep(POLL_INTERVAL_S)
 
@@ -184,5 +184,8 @@ def down(context: Context) -> Answer:
 def _directory(context: Context) -> str:
     place = context.place
     if "://" in place:
-        raise Usage("A server is started and ended on its own machine.")
+        raise Usage(
+            f"{place} is the URL of a server. Start and stop a server on its own machine, with the "
+            "workspace's directory: --workspace PATH"
+        )
     return place

@@ -15,24 +15,24 @@ from interlock.verbs.types import Choice
 @command(
     "setup [CLIENT] [--print] [--undo] [--user] [--plugin DIR]",
     help={
-        "client": ("which", Choice(*CLIENTS, "git")),
-        "print": "show what would change, and change nothing",
-        "undo": "take it back, as it was before",
-        "user": "in your own configuration, for every project",
-        "plugin": "write it as a plugin of Claude Code into this directory",
+        "client": ("the client", Choice(*CLIENTS, "git")),
+        "print": "show the changes, and change nothing",
+        "undo": "restore the configuration as it was before",
+        "user": "change your own configuration, for every project",
+        "plugin": "write a Claude Code plugin into this directory",
     },
     examples=(
-        "interlock setup # what is installed here",
-        "interlock setup claude-code --print # what would change",
-        "interlock setup claude-code # hooks and MCP for this worktree",
+        "interlock setup # list the clients on this machine",
+        "interlock setup claude-code --print # show the changes",
+        "interlock setup claude-code # add hooks and MCP to this worktree",
     ),
 )
 def setup(context: Context) -> Answer:
-    """Set an agent's client up, or see which there are.
+    """Configure an agent's client for Interlock, or list the clients.
 
-    Writes files that git does not track, and never a token. Who the client acts as is --from, else
-    who its files name already, else the one agent that has joined here, else a sender called after
-    the client.
+    Writes files that git does not track, and never a token. The client acts as the sender of
+    --from. Without --from, it acts as the sender that its files name, or as the only agent that has
+    joined. Otherwise Interlock adds a sender with the client's name.
     """
     from interlock.agents.guards.hooks import this_interlock
     from interlock.agents.setup import apply, files, inspect, senders
@@ -43,14 +43,14 @@ def setup(context: Context) -> Answer:
     if client is None:
         flags = [name for name in ("print", "undo", "user", "plugin") if context.get(name)]
         if flags:
-            raise Usage(f"Say which client is meant: interlock setup CLIENT --{flags[0]}")
+            raise Usage(f"--{flags[0]} needs a client: interlock setup CLIENT --{flags[0]}")
         return {"clients": inspect.detected(place_at(here_and_now(), os.environ))}
     applied = {"client": client, "applied": not is_shown}
     if client == GIT:
         return applied | _git(context, is_shown=is_shown, undo=undo)
     plugin = absolute(context.values["plugin"]) if context.get("plugin") else None
     if plugin is not None and client != "claude-code":
-        raise Usage("Only Claude Code has plugins of this kind: leave --plugin out.")
+        raise Usage("Only the client claude-code supports --plugin. Remove it.")
     place = place_at(here_and_now(), os.environ, user=context.get("user", False))
     link = context.link
     if undo:
@@ -66,7 +66,7 @@ def setup(context: Context) -> Answer:
         session=context.get("session"),
         configured=inspect.found(client, place, plugin).sender,
     )
-    # The workspace that is found here is the repository's own, unless the user names it.
+    # A workspace that the user named is not the repository's own, even if it is the nearest.
     is_repositorys = workspace.nearest(here_and_now()) == link.place
     is_repositorys = is_repositorys and not context.get("workspace")
     caller = Invocation(this_interlock(), sender.name, link.place, is_repositorys)
@@ -88,7 +88,7 @@ def _git(context: Context, *, is_shown: bool, undo: bool) -> Answer:
     from interlock.agents.setup.apply import shown
 
     if context.get("user") or context.get("plugin"):
-        raise Usage("The hooks of git are the repository's: leave --user and --plugin out.")
+        raise Usage("Git hooks belong to one repository. Remove --user and --plugin.")
     if is_shown:
         return {"changes": shown(hooks.planned(here_and_now(), undo=undo), with_diff=True)}
     return hooks.undo() if undo else hooks.install()

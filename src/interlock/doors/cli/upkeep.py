@@ -13,13 +13,13 @@ from interlock.verbs.answers import Answer
 
 @command("status")
 def status(context: Context) -> Answer:
-    """Show how the workspace stands."""
+    """Show the state of the workspace: log, mail, claims, credentials."""
     senders = context.store().senders()
     try:
         answer = context.call_as_owner(ShowStatus())
         answer |= context.call_as_owner(ShowStorage())
     except NotAvailable:
-        # The engine cannot confirm the state of the log. The storage says why.
+        # The engine cannot confirm the state of the log. The storage answer says why.
         answer = context.call_as_owner(ShowStorage())
         if "trouble" not in answer:
             raise
@@ -28,7 +28,7 @@ def status(context: Context) -> Answer:
 
 @command(
     "settings [NAME] [VALUE]",
-    help={"name": "the setting", "value": "its new value"},
+    help={"name": "the name of a setting", "value": "its new value"},
     examples=("interlock settings recipients strict # refuse mail to unknown names",),
 )
 def settings(context: Context) -> Answer:
@@ -40,26 +40,28 @@ def settings(context: Context) -> Answer:
     if name is not None:
         answer["settings"] = [found for found in answer["settings"] if found["name"] == name]
         if not answer["settings"]:
-            raise Usage(f"There is no setting {name[:80]!r}. interlock settings lists them.")
+            raise Usage(
+                f"There is no setting {name[:80]!r}. To list the settings: interlock settings"
+            )
     return answer
 
 
 @command(
     "migrate --to URL",
-    help={"to": "redis://… or postgres://…, ?workspace=NAME"},
+    help={"to": "the engine's URL: redis://… or postgres://…, with ?workspace=NAME"},
     examples=("interlock migrate --to 'redis://10.0.0.5:6379/0?workspace=team'",),
 )
 def migrate(context: Context) -> Answer:
     """Move the log to an engine that several nodes can share.
 
-    Every entry, sequence and proof stays. End the server first: interlock down.
+    Entries, their positions and proofs stay the same. Stop the server first: interlock down
     """
     from interlock.node.opening import migrate, refuse_strange
 
     directory = _directory(context)
     refuse_strange(context.values["to"])
     if is_served(directory):
-        raise Usage("A server runs for this workspace. End it first: interlock down")
+        raise Usage("A server runs for this workspace. Stop it first: interlock down")
     with open_node(directory) as node:
         return migrate(node, context.values["to"])
 
@@ -67,31 +69,31 @@ def migrate(context: Context) -> Answer:
 @command(
     "repair [--restore] [--engine URL] [--give-up] [--discard-aside]",
     help={
-        "restore": "put it back, from this node's copy",
-        "engine": "with --restore: onto another engine, for good",
-        "give_up": "let go of it, as a new epoch",
-        "discard_aside": "delete what strangers wrote into the engine",
+        "restore": "write the lost entries back, from this node's copy",
+        "engine": "with --restore: write them to this engine, and use it from now on",
+        "give_up": "abandon the lost entries, and start a new epoch",
+        "discard_aside": "delete entries that a writer without the workspace's key put there",
     },
 )
 def repair(context: Context) -> Answer:
-    """Show what the engine has lost and this node has.
+    """List log entries that the engine lost and this node has, or repair the engine.
 
-    The log records every entry that is put back or given up. A new epoch suspends every token until
-    you trust it again: interlock token reaffirm --all
+    The log records each repair. A new epoch suspends every token. To allow the tokens again:
+    interlock token reaffirm --all
     """
     chosen = [name for name in ("restore", "give_up", "discard_aside") if context.get(name)]
     if len(chosen) > 1:
-        raise Usage("--restore, --give-up and --discard-aside are done one at a time: choose one.")
+        raise Usage("--restore, --give-up and --discard-aside exclude each other. Give one.")
     engine = context.get("engine")
     if engine is not None and chosen != ["restore"]:
-        raise Usage("--engine says where --restore puts the log, if not where it was.")
+        raise Usage("--engine needs --restore: it names the engine to restore to.")
     from interlock.node import repair as repairing
     from interlock.node.opening import refuse_strange
 
     directory = _directory(context)
     refuse_strange(engine)
     if engine is not None and is_served(directory):
-        raise Usage("A server runs for this workspace. End it first: interlock down")
+        raise Usage("A server runs for this workspace. Stop it first: interlock down")
     with open_node(directory, engine=engine, is_repair=engine is not None) as node:
         if chosen == ["restore"]:
             return repairing.restore(node)
@@ -102,13 +104,16 @@ def repair(context: Context) -> Answer:
 
 def _directory(context: Context) -> str:
     if "://" in context.place:
-        raise Usage("That is done on the machine of a node, with its own directory.")
+        raise Usage(
+            f"{context.place} is the URL of a server. Run this command on a node's machine, with "
+            "its directory: --workspace PATH"
+        )
     return context.place
 
 
-@command("schema [TYPE]", help={"type": "the type"})
+@command("schema [TYPE]", help={"type": "the message type (default: all types)"})
 def schema(context: Context) -> int:
-    """Print the JSON Schema of a message type, or of all."""
+    """Print the JSON Schema of a message type, or of all types."""
     from interlock.rooms.mail import message_types, schemas
 
     if (type := context.get("type")) is None:

@@ -1,4 +1,4 @@
-"""Commands about tasks and gates, and the report and the scrub."""
+"""Commands about tasks and gates, and the commands `report` and `scrub`."""
 
 import sys
 from typing import Any, cast
@@ -11,16 +11,16 @@ from interlock.rooms.work.verbs import CreateTask, GiveVerdict, ListTasks, Submi
 from interlock.verbs.answers import Answer
 from interlock.verbs.types import Choice
 
-# How many digits the id of a commit has: by SHA-1, or by SHA-256.
+# The length of a commit's full id: SHA-1, or SHA-256.
 WHOLE = (40, 64)
 
 
-@command("task import FILE|-", help={"file": "the brief; - reads it from standard input"})
+@command("task import FILE|-", help={"file": "the brief's file; - reads standard input"})
 def import_brief(context: Context) -> Answer:
     """Create a task from a brief in Markdown.
 
-    The title is the first heading, the criteria are the checklist. Front matter may say id, gates,
-    priority, assignee, labels and depends_on.
+    The first heading is the title. The checklist has the criteria. Front matter can set id, title,
+    gates, priority, assignee, labels and depends_on.
     """
     from interlock.doors.cli import briefs
 
@@ -28,7 +28,7 @@ def import_brief(context: Context) -> Answer:
     try:
         text = read_text() if path == "-" else read_file(path).decode()
     except UnicodeDecodeError as wrong:
-        raise Usage(f"{path} is not UTF-8 text: byte {wrong.start} does not fit.") from None
+        raise Usage(f"{path} is not UTF-8 text: byte {wrong.start} is not valid.") from None
     found = briefs.parse(text)
     return context.call(
         CreateTask(
@@ -51,14 +51,14 @@ _STATES = Choice("all", "live", "open", "taken", "submitted", "done", "failed", 
 @command(
     "task list [--state S] [--mine] [--limit N] [--after SEQ]",
     ListTasks,
-    help={"state": ("live if absent", _STATES)},
+    help={"state": ("the state of the tasks (default: live)", _STATES)},
 )
 def list_tasks(context: Context) -> Answer:
     """List tasks."""
     state = context.get("state", "live")
     request = context.request(state=None if state == "all" else state)
     found = context.call(request) if request.needs_sender() else context.call_as_owner(request)
-    # The view of an empty list says which state it lists; the answer has no such member.
+    # The view of an empty list names the state, which the answer does not have.
     return found if context.json else found | {"state": state}
 
 
@@ -66,8 +66,8 @@ def list_tasks(context: Context) -> Answer:
     "task submit ID [--commit C] [--tree TREE] [--fence N]",
     SubmitTask,
     help={
-        "commit": "the commit to submit; HEAD if absent",
-        "tree": "its tree, where the commit is in no repository here",
+        "commit": "the commit to submit (default: HEAD)",
+        "tree": "the commit's tree, if the commit is not in a repository here",
     },
 )
 def submit(context: Context) -> Answer:
@@ -77,20 +77,21 @@ def submit(context: Context) -> Answer:
     if (found := evidence.artifact(named)) is not None:
         if tree not in (None, found[1]):
             raise DigestMismatch(
-                f"The tree of {found[0][:12]} is {found[1]}, as git has it here. Leave --tree out."
+                f"In this repository, the tree of {found[0][:12]} is {found[1]}. Remove --tree."
             )
         named, tree = found
     elif len(named) not in WHOLE or set(named) - set("0123456789abcdef"):
         raise Usage(
-            f"There is no commit {named[:80]!r} here. Stand in the repository, commit what is "
-            "done, and submit that; or say what git knows there: --commit with the whole id that "
-            "git rev-parse HEAD prints, and --tree with what git rev-parse 'HEAD^{tree}' prints."
+            f"There is no commit {named[:80]!r} here. Change to the repository, commit your work, "
+            "and submit it. From another directory, give --commit with the output of git rev-parse "
+            "HEAD, and --tree with the output of git rev-parse 'HEAD^{tree}'."
         )
     answer = context.call(context.request(commit=named, tree=tree))
     here = evidence.standing()
     if here is not None and here.dirty and "commit" not in context.values:
         message = (
-            "Uncommitted changes here were not submitted, and runs on this tree meet no criterion."
+            "Your uncommitted changes were not submitted. Until you commit them, runs here meet "
+            "no criterion."
         )
         answer["notices"] = [{"code": "DIRTY_TREE", "message": message}]
     return answer
@@ -98,7 +99,7 @@ def submit(context: Context) -> Answer:
 
 @command("gate pass TASK GATE [--note N] [--commit C] [--evidence ID...]", GiveVerdict)
 def give_pass(context: Context) -> Answer:
-    """Pass the submitted commit of a task at a gate."""
+    """Give a passing verdict on the submitted commit of a task."""
     return _give(context, "pass")
 
 
@@ -108,9 +109,9 @@ def give_pass(context: Context) -> Answer:
     examples=("interlock gate fail B-12 athena --note 'the linter complains' --fix 'make fmt'",),
 )
 def give_fail(context: Context) -> Answer:
-    """Fail the submitted commit of a task at a gate.
+    """Give a failing verdict on the submitted commit of a task.
 
-    The verdict becomes a blocker, and wakes the worker.
+    The verdict becomes a blocker of the task, and wakes the worker.
     """
     return _give(context, "fail")
 
@@ -120,7 +121,7 @@ def _give(context: Context, verdict: str) -> Answer:
     if (commit := context.get("commit")) is not None:
         from interlock.evidence import artifact
 
-        # The commit need not be in the repository here.
+        # The commit may be missing in the repository here.
         tree = (artifact(commit) or (commit, None))[1]
     return context.call(context.request(verdict=verdict, tree=tree))
 
@@ -129,16 +130,16 @@ def _give(context: Context, verdict: str) -> Answer:
     "gate run TASK [--gate G] [--rules FILE] [--new-rules]",
     help={
         "task": "the submitted task",
-        "gate": "only this gate",
-        "rules": "the interlock.toml to go by; the repository's if absent",
-        "new_rules": "judge by other checks than the last time",
+        "gate": "only this gate (default: every gate of the task that has checks)",
+        "rules": "the interlock.toml with the checks (default: the repository's)",
+        "new_rules": "accept checks that differ from those of the gate's last verdict",
     },
 )
 def run_checks(context: Context) -> Answer:
-    """Run the checks of interlock.toml, and give their verdicts.
+    """Run the checks of interlock.toml, and give the verdicts of their gates.
 
-    In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit 1 when one
-    failed.
+    The checks run in a fresh checkout of the submitted commit. The sender must hold the gates.
+    Exit 1: a check failed.
     """
     from interlock.evidence.judging import Judge, root_here
 
@@ -147,20 +148,19 @@ def run_checks(context: Context) -> Answer:
     judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
     answer: Answer = {"task": task, "gates": judged}
     if failed := [found["gate"] for found in judged if found["verdict"] == "fail"]:
-        message = f"Failed: {', '.join(failed)}. Its worker was told."
+        message = f"Failed: {', '.join(failed)}. Interlock told the worker."
         answer |= GatesNotPassed(message).as_dict()
     return answer
 
 
 @command(
     "scrub [--rules FILE]",
-    help={"rules": "the interlock.toml to go by; the repository's if absent"},
+    help={"rules": "the interlock.toml with the rules (default: the repository's)"},
 )
 def scrub(context: Context) -> Answer:
-    """Look whether this repository can be opened to the public.
+    """Check whether this repository is ready for a public release.
 
-    Exit 1 when it found something. The table [scrub] of interlock.toml lists private words and
-    exceptions.
+    Exit 1: it is not. The table [scrub] of interlock.toml lists private words and exceptions.
     """
     from interlock.evidence.judging import root_here, rules_at
     from interlock.scrub import findings, rules_of
@@ -171,7 +171,7 @@ def scrub(context: Context) -> Answer:
     answer: Answer = {"clean": not found, "findings": found, "rules": sorted(rules)}
     if found:
         many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
-        message = f"{many}: it cannot be opened to the public yet."
+        message = f"{many}. Fix this before you make the repository public."
         answer |= GatesNotPassed(message).as_dict()
     return answer
 
@@ -179,15 +179,15 @@ def scrub(context: Context) -> Answer:
 @command(
     "report TASK [--format F] [--output FILE]",
     help={
-        "task": "the task",
-        "format": ("if absent, by the file's ending, or md", Choice("md", "html")),
-        "output": "where to; standard output if absent",
+        "task": "the task, such as B-12",
+        "format": ("the format (default: that of the file's name, or md)", Choice("md", "html")),
+        "output": "the new file (default: standard output)",
     },
 )
 def report(context: Context) -> Answer:
-    """Write the story of a task as a document, with proofs.
+    """Write the history of a task as a document with proofs.
 
-    interlock audit check-proof FILE checks its proofs, with no workspace at hand.
+    To check the proofs, without a workspace: interlock audit check-proof FILE
     """
     from interlock.doors.cli import reporting
 

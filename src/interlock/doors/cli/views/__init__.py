@@ -1,8 +1,8 @@
 """Answers as text for people.
 
 The view of a command is the function of the same name in one of these modules: `task_show` is the
-view of `task show`. The generated index has its module. A view quotes every body line by line
-behind a bar, so that text of another agent cannot look like a line of Interlock's own.
+view of `task show`. The generated index names the module. A view quotes every line of a body behind
+a bar, so that the text of another agent cannot look like a line of Interlock.
 """
 
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ def text(command: str, answer: Answer) -> str:
 
 
 def function_name(command: str) -> str:
-    """The name of the function that is the view of a command."""
+    """Return the name of the function that is the view of a command."""
     return command.replace(" ", "_").replace("-", "_")
 
 
 def members(answer: Answer, indent: str = "") -> str:
-    """Return an answer without a view of its own: one member a line."""
+    """Return an answer that has no view of its own: one member a line."""
     left = max((len(name) for name in answer), default=0)
     rows = []
     for name, value in answer.items():
@@ -75,7 +75,7 @@ def notices(answer: Answer) -> list[str]:
 
 
 def failure(answer: Answer) -> str:
-    return f"{yellow(answer['error'])}: {answer['message']}"
+    return f"{yellow(answer['error'])} ({answer['code']}): {answer['message']}"
 
 
 def claim_line(claim: Answer) -> str:
@@ -83,8 +83,8 @@ def claim_line(claim: Answer) -> str:
     where = "".join(
         f"  {name} {claim[name]}" for name in ("branch", "worktree", "session") if name in claim
     )
-    note = f"  {claim['note']}" if "note" in claim else ""
+    note = f"  note {claim['note']}" if "note" in claim else ""
     return (
-        f"{bold(on)}  {claim['holder']}  fence {claim['fence']}  until "
-        f"{time(claim['expires_at'])}{where}{note}"
+        f"{bold(on)}  held by {claim['holder']} until {time(claim['expires_at'])}  "
+        f"fence {claim['fence']}{where}{note}"
     )

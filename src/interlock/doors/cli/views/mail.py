@@ -5,11 +5,11 @@ from interlock.doors.cli.views import failure, quoted, time
 from interlock.verbs.answers import Answer
 
 _REACH = {
-    "wakes": "is woken, or is listening already",
+    "wakes": "sees it now, because Interlock wakes it or it is listening",
     "working": "is working and sees it at its next step",
-    "waits": "sees it when it next looks",
-    "offline": "is offline",
-    "unknown": "was never seen here",
+    "waits": "sees it when it next reads its mail",
+    "offline": "is offline and sees it when it next connects",
+    "unknown": "has not connected yet",
 }
 # These members of a payload come before the others.
 _FIRST = ("task_id", "title", "gate", "verdict", "status")
@@ -31,7 +31,7 @@ answer = send
 
 def ask(answer: Answer) -> str:
     if not answer["answered"]:
-        return f"{failure(answer)}\nThe ask is {answer['id']}"
+        return f"{failure(answer)}\nThe id of the question is {answer['id']}"
     return read(answer["answer"])
 
 
@@ -47,7 +47,7 @@ def read(message: Answer) -> str:
     if "taken_by" in message:
         rows.append(dim(f"Taken by {message['taken_by']}"))
     if message.get("redacted"):
-        rows.append(dim("The body was redacted."))
+        rows.append(dim("The body was deleted (redacted)."))
     payload = message.get("payload", {})
     for name, value in sorted(payload.items(), key=lambda item: item[0] not in _FIRST):
         if not (isinstance(value, str) and name in ("text", "question")):
@@ -58,8 +58,8 @@ def read(message: Answer) -> str:
             rows.append(quoted(str(item)))
     if message.get("part"):
         more = message.get("next_offset")
-        rest = f"; the rest: interlock read {message['id']}" if more is not None else ""
-        rows.append(yellow(f"A part: {message['shown']} of {message['size']} bytes{rest}"))
+        rest = f" To read the rest: interlock read {message['id']}" if more is not None else ""
+        rows.append(yellow(f"Only {message['shown']} of {message['size']} bytes are shown.{rest}"))
     return "\n".join(rows)
 
 
@@ -71,12 +71,12 @@ def inbox(answer: Answer) -> str:
         shown.append("\n".join([read(message), *states]))
     foot = f"{answer['unread']} unread, {answer['open']} open"
     if "next" in answer:
-        foot += f"; more: --after {answer['next']}"
+        foot += f". To list more: --after {answer['next']}"
     return "\n\n".join([*shown, dim(foot)])
 
 
 def thread(answer: Answer) -> str:
-    return "\n\n".join(map(read, answer["messages"])) or dim("Nothing found.")
+    return "\n\n".join(map(read, answer["messages"])) or dim("No messages found.")
 
 
 search = thread
@@ -104,9 +104,9 @@ def receipts(answer: Answer) -> str:
 
 def mute(answer: Answer) -> str:
     if not answer["muted"]:
-        return f"{answer['address']} is woken again."
+        return f"Mail wakes {answer['address']} again."
     until = f" until {time(answer['until'])}" if "until" in answer else ""
-    return f"Nothing wakes {answer['address']}{until}. Its mail arrives all the same."
+    return f"Mail does not wake {answer['address']}{until}. It still arrives in the inbox."
 
 
 def ack(answer: Answer) -> str:
@@ -116,33 +116,35 @@ def ack(answer: Answer) -> str:
 def explain(answer: Answer) -> str:
     message = answer["message"]
     rows = [
-        f"{message['id']} is #{message['seq']} of the log, accepted {time(message['at'])}.",
+        f"The message {message['id']} is log entry #{message['seq']}, accepted "
+        f"{time(message['at'])}.",
         f"Sender: {bold(answer['sender'])}, agent {answer['agent']}"
         + (f", session {answer['session']}" if "session" in answer else ""),
     ]
     token = answer.get("token")
     if not token:
-        return "\n".join([*rows, "Written by Interlock itself; no token is behind it."])
-    label = f" labelled {token['label']!r}, which decides nothing" if "label" in token else ""
+        return "\n".join([*rows, "Interlock itself wrote the message, without a token."])
+    label = f", with the label {token['label']!r}, which grants nothing" if "label" in token else ""
     rows += [
-        f"Token: {token['id']}, bound to {token['address']}{label}",
-        f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
+        f"Token: {token['id']}, which belongs to {token['address']}{label}",
+        f"{token['minted_by']} created the token at {time(token['minted_at'])}, log entry "
+        f"#{token['seq']}.",
     ]
     if found := answer.get("connection"):
         rows.append(
-            f"Connection: {found['name']!r}, of the client {found['client']!r}, which acts for "
+            f"Connection: {found['name']!r}. The client {found['client']!r} acts for "
             f"{bold(found['person'])}."
         )
     if token["address"] != answer["sender"]:
-        rows.append(yellow(f"It was {answer['sender']}'s when this was sent."))
+        rows.append(yellow(f"The token belonged to {answer['sender']} when it sent the message."))
     if "contradiction" in answer:
         rows += [yellow(answer["contradiction"]), f"  {dim(answer['do'])}"]
     if "revoked_at" in token:
-        rows.append(yellow(f"Revoked since {time(token['revoked_at'])}."))
+        rows.append(yellow(f"The token was revoked at {time(token['revoked_at'])}."))
     return "\n".join(rows)
 
 
 def redact(answer: Answer) -> str:
     position = f"#{answer['seq']}"
     what = position if answer["id"] == position else f"{answer['id']} ({position})"
-    return f"{green('Redacted')} {what}: its body is gone for ever."
+    return f"{green('Redacted')} {what}. Its body is deleted permanently."

@@ -1,4 +1,4 @@
-"""Views of the commands that work in a repository: setup, guards, the scrub, checks of gates."""
+"""Views of the commands that work in a repository: `setup`, `guard`, `scrub` and `gate run`."""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views import notices, table
@@ -46,7 +46,8 @@ def setup(answer: Answer) -> str:
 def _client_state(client: Answer) -> str:
     sender = f" as {client['sender']}" if "sender" in client else ""
     if client["set_up"]:
-        return f"set up{sender}" + (", but what it calls is gone" if "dead" in client else "")
+        dead = ", but the command that it calls no longer exists"
+        return f"set up{sender}" + (dead if "dead" in client else "")
     if "no_repository" in client:
         return "no repository here"
     for name in ("hooks", "server"):
@@ -58,22 +59,24 @@ def _client_state(client: Answer) -> str:
 def guard_install(answer: Answer) -> str:
     rows = []
     for hook in answer["hooks"]:
-        first = f"  after {hook['runs_first']}" if "runs_first" in hook else ""
+        first = f"  runs after {hook['runs_first']}" if "runs_first" in hook else ""
         rows.append(f"{green(hook['state'])}  {hook['hook']}  {dim(hook['path'])}{first}")
     return "\n".join([*rows, *notices(answer)])
 
 
 def guard_check(answer: Answer) -> str:
     if "guard" in answer:
-        return yellow("The guard is off, so no claim was looked at: interlock settings guard deny")
+        return yellow(
+            "The guard is off and checked no claim. To turn it on: interlock settings guard deny"
+        )
     rows = [answer["message"]] if "code" in answer else []
-    return "\n".join([*rows, *_warnings(answer)] or ["Nobody else has claimed any of it."])
+    return "\n".join([*rows, *_warnings(answer)] or ["No other holder has claimed these files."])
 
 
 def guard_push(answer: Answer) -> str:
     if "code" in answer:
         return "\n".join([answer["message"], *_warnings(answer)])
-    return "\n".join([*_warnings(answer), green("May be pushed.")])
+    return "\n".join([*_warnings(answer), green("The push is allowed.")])
 
 
 def _warnings(answer: Answer) -> list[str]:
@@ -89,16 +92,18 @@ def guard_note(answer: Answer) -> str:
     rows = []
     for found in answer["crossed"]:
         holder = found["claim"]["holder"]
-        rows.append(f"{commit} {found['path']}, which {holder} has claimed. {holder} is told.")
-    return "\n".join(rows or [f"{commit} nothing that another has claimed."])
+        rows.append(
+            f"{commit} {found['path']}, which {holder} has claimed. Interlock told {holder}."
+        )
+    return "\n".join(rows or [f"{commit} no file that another holder has claimed."])
 
 
 def scrub(answer: Answer) -> str:
     if answer["clean"]:
-        rows = [green("Nothing found in what is committed.")]
+        rows = [green("No problem found in the committed files and the history.")]
         if not answer["rules"]:
-            none = "No private words, paths or list of allowed paths were given"
-            rows.append(yellow(f"{none}: see [scrub] in interlock.toml."))
+            none = "interlock.toml lists no private words, no private paths and no allowed paths."
+            rows.append(yellow(f"{none} To list them, add the table [scrub]."))
         return "\n".join(rows)
     rows = []
     for found in answer["findings"]:

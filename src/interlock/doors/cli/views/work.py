@@ -1,6 +1,7 @@
 """Views of the commands about claims, tasks, evidence, gates and blockers.
 
-Runs and statements look different everywhere: only a recorded run begins with "ran".
+Recorded runs and attached evidence look different everywhere: only a recorded run starts with
+"ran".
 """
 
 from interlock.doors.cli.output import bold, dim, green, yellow
@@ -16,11 +17,19 @@ from interlock.doors.cli.views import (
 )
 from interlock.verbs.answers import Answer
 
-# A story shows this much of a message.
+# A history shows this much of a message.
 MAX_LINES = 5
 MAX_SHOWN_LENGTH = 500
 _STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
-_GATE_STATES = {"pass": green, "fail": yellow, "due": yellow}
+_GATE_STATES = {
+    "pass": (green, "passed"),
+    "fail": (yellow, "failed"),
+    "due": (yellow, "verdict due"),
+    "waits": (dim, "waits for a submission"),
+}
+_KINDS = {"file": "file", "url": "URL", "note": "note"}
+_OPEN = "Open requirements:"
+_READY = "All requirements are met. To complete the task:"
 
 
 # --- claims
@@ -29,8 +38,9 @@ _GATE_STATES = {"pass": green, "fail": yellow, "due": yellow}
 def claim_acquire(answer: Answer) -> str:
     if not answer["acquired"]:
         return "\n".join([failure(answer), *(f"  {claim_line(c)}" for c in answer["held_by"])])
-    taken = f" (taken from {' '.join(answer['taken_from'])})" if "taken_from" in answer else ""
-    mine = f"{green('Yours:')} {claim_line(answer['claim'])}{taken}"
+    previous = " ".join(answer.get("taken_from", ()))
+    taken = f" (taken over from {previous})" if previous else ""
+    mine = f"{green('Claimed:')} {claim_line(answer['claim'])}{taken}"
     return "\n".join([mine, *notices(answer)])
 
 
@@ -42,11 +52,11 @@ def claim_renew(answer: Answer) -> str:
 
 
 def claim_release(answer: Answer) -> str:
-    return green("Released.") if answer["released"] else "It was not held."
+    return green("Released.") if answer["released"] else "Nothing to release: it was not claimed."
 
 
 def claim_check(answer: Answer) -> str:
-    return "\n".join(map(claim_line, answer["claims"])) or dim("Free.")
+    return "\n".join(map(claim_line, answer["claims"])) or dim("Free: no holder has claimed it.")
 
 
 def claim_list(answer: Answer) -> str:
@@ -69,8 +79,8 @@ def task_list(answer: Answer) -> str:
     for task in answer["tasks"]:
         who = task.get("worker") or task.get("assignee", "")
         rows.append((task["id"], task["state"], task.get("priority", ""), who, task["title"]))
-    more = f"\n{dim('more: --after')} {answer['next']}" if "next" in answer else ""
-    ended = "No live tasks. interlock task list --state all shows those that ended."
+    more = f"\n{dim('To list more: --after')} {answer['next']}" if "next" in answer else ""
+    ended = "No live tasks. To list ended tasks too: interlock task list --state all"
     return table(rows, ended if answer.get("state") == "live" else "No tasks.") + more
 
 
@@ -78,23 +88,25 @@ def task_take(answer: Answer) -> str:
     if not answer["taken"]:
         held = [f"  {claim_line(claim)}" for claim in answer.get("held_by", ())]
         return "\n".join([failure(answer), *(held or _missing(answer))])
-    rows = [f"{green('Yours:')} {_task_line(answer['task'])}", f"  {claim_line(answer['claim'])}"]
+    task = answer["task"]
+    taken = f"{green('Taken:')} {bold(task['id'])}  {task['title']}"
+    rows = [taken, f"  {claim_line(answer['claim'])}"]
     return "\n".join([*rows, *notices(answer)])
 
 
 def task_submit(answer: Answer) -> str:
     task = answer["task"]
     commit = task["artifact"]["commit"][:12]
-    rows = [f"{green('Submitted')} {task['id']} at {commit}", *notices(answer)]
+    rows = [f"{green('Submitted')} {task['id']} at commit {commit}", *notices(answer)]
     if answer["missing"]:
-        return "\n".join([*rows, "Before it is done:", *_missing(answer)])
-    return "\n".join([*rows, f"Nothing is missing: interlock task complete {task['id']}"])
+        return "\n".join([*rows, _OPEN, *_missing(answer)])
+    return "\n".join([*rows, f"{_READY} interlock task complete {task['id']}"])
 
 
 def task_complete(answer: Answer) -> str:
     if answer["completed"]:
         return f"{green('Done:')} {_task_line(answer['task'])}"
-    return "\n".join([yellow("Not done yet. Before it is:"), *_missing(answer)])
+    return "\n".join([f"{yellow('Not complete yet.')} {_OPEN}", *_missing(answer)])
 
 
 def task_fail(answer: Answer) -> str:
@@ -111,7 +123,8 @@ def _task_line(task: Answer) -> str:
 
 
 def _missing(answer: Answer) -> list[str]:
-    """Return what is missing, with the command under it; once for neighbours with the same."""
+    """Return the open requirements, each with its command below. Neighbours with the same command
+    share it."""
     rows: list[str] = []
     command_below = ""
     for need in reversed(answer.get("missing", ())):
@@ -140,24 +153,26 @@ def task_show(answer: Answer) -> str:
     for found in task["criteria"]:
         if found["met"]:
             mark = green("met    ")
-            how = f"by a {found['by']} of {found.get('said_by')}, on a holder's word"
             if ran := found.get("ran_by"):
-                how = f"by a run of {ran}"
+                how = f"by a recorded run of {ran}"
+            else:
+                kind, sender = _KINDS[found["by"]], found["said_by"]
+                how = f"by a {kind} of {sender}, which a passing verdict names"
         else:
             mark, how = yellow("not met"), found["why"]
         rows.append(f"  {found['number']}  {mark}  {_one_line(found['text'])}\n       {dim(how)}")
     if task["gates"]:
         rows += ["", bold("Gates")]
     for found in task["gates"]:
-        state = _GATE_STATES.get(found["state"], dim)(found["state"])
+        style, state = _GATE_STATES[found["state"]]
         who = f"by {found['by']}" if "by" in found else f"held by {' '.join(found['holders'])}"
-        rows.append(f"  {found['gate']}  {state}  {who}")
+        rows.append(f"  {found['gate']}  {style(state)}  {who}")
     if answer["missing"]:
-        rows += ["", bold("Missing"), *_missing(answer)]
+        rows += ["", bold("Open requirements"), *_missing(answer)]
     elif task["state"] == "submitted":
         take = "" if "claim" in task else f"interlock task take {task['id']}, then "
-        rows += ["", f"Nothing is missing: {take}interlock task complete {task['id']}"]
-    rows += ["", bold("Story")]
+        rows += ["", f"{_READY} {take}interlock task complete {task['id']}"]
+    rows += ["", bold("History")]
     for entry in answer["story"]:
         head = f"  #{entry['seq']}  {time(entry['at'])}  {entry['by']}  "
         rows.append(head + _entry(entry))
@@ -170,27 +185,27 @@ class _OrEmpty(dict[str, object]):
 
 
 _TOLD = {
-    "task_created": "told of it:",
-    "task_claimed": "told who works on it:",
-    "task_completed": "told how it ended:",
-    "gate_verdict": "told the verdict:",
-    "wake": "asked for a verdict:",
-    "send": "wrote to",
+    "task_created": "told {to} about the new task",
+    "task_claimed": "told {to} that the task was taken",
+    "task_completed": "told {to} how the task ended",
+    "gate_verdict": "told {to} the verdict",
+    "wake": "sent a wake-up to {to}",
+    "send": "wrote to {to}",
 }
 _HAPPENED = {
-    "task_created": "created: {title}",
-    "task_taken": "taken, fence {fence}",
-    "task_submitted": "submitted {commit:.12}",
-    "task_ended": "{status}",
-    "blocker_resolved": "blocker resolved",
-    "claim_released": "claim given up: {reason}",
-    "claim_expired": "lease ended",
-    "body_redacted": "redacted what was said at #{target}",
+    "task_created": "created the task: {title}",
+    "task_taken": "took the task, fence {fence}",
+    "task_submitted": "submitted commit {commit:.12}",
+    "task_ended": "ended the task: {status}",
+    "blocker_resolved": "resolved a blocker",
+    "claim_released": "released the claim ({reason})",
+    "claim_expired": "recorded that the claim expired",
+    "body_redacted": "redacted the text of #{target}",
 }
 
 
 def _entry(entry: Answer) -> str:
-    """Return an entry of a story. A command in a message is shown whole, or not at all."""
+    """Return an entry of a history. A command in a message is shown whole, or not at all."""
     if "evidence" in entry:
         return f"{_evidence_line(entry['evidence'])}  {dim(entry['evidence']['id'][:8])}"
     if "verdict" in entry:
@@ -201,7 +216,7 @@ def _entry(entry: Answer) -> str:
         from interlock.rooms.mail.message_types import MAIN_MEMBER
 
         message = entry["message"]
-        row = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
+        row = _TOLD.get(message["type"], "sent {type} to {to}").format_map(message)
         text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
         if text is None:
             return row
@@ -210,22 +225,25 @@ def _entry(entry: Answer) -> str:
         if shown and not (is_part and message["type"] == "command"):
             row += _below(shown)
         if is_part:
-            row += f"\n{INDENT}" + yellow(f"A part; all of it: interlock read {message['id']}")
+            rest = f"Not all of it is shown. To read it: interlock read {message['id']}"
+            row += f"\n{INDENT}" + yellow(rest)
         return row
     if entry.get("taken_over"):
-        return "claim taken over" + _below(entry.get("reason"))
+        return "took over the claim" + _below(entry.get("reason"))
+    if entry.get("reason") == "released":
+        return "released the claim"
     kind = str(entry["kind"])
     return _HAPPENED.get(kind, kind).format_map(_OrEmpty(entry)) + _below(entry.get("note"))
 
 
 def _below(text: str | None) -> str:
-    """Return a text of another author, quoted under a line of ours."""
+    """Return a text of another author, quoted under a line of Interlock."""
     return f"\n{quoted(text, INDENT)}" if text is not None else ""
 
 
 def _fixes(found: Answer) -> str:
     return "".join(
-        f"\n{INDENT}{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ())
+        f"\n{INDENT}{dim('suggested fix:')}{_below(fix)}" for fix in found.get("fix", ())
     )
 
 
@@ -240,8 +258,8 @@ def _one_line(text: str) -> str:
 def evidence_run(answer: Answer) -> str:
     if "spooled" in answer:
         return (
-            f"{yellow('Kept in a file:')} {answer['spooled']}\nHand it over with the evidence "
-            f"tool, or: {answer['do']}"
+            f"{yellow('Saved in a file:')} {answer['spooled']}\nTo submit it, use the MCP tool "
+            f"evidence, or: {answer['do']}"
         )
     found = answer["evidence"]
     why = f"  {dim(answer['why'])}" if "why" in answer else ""
@@ -268,13 +286,17 @@ def evidence_show(answer: Answer) -> str:
     if "why" in answer:
         rows.append(dim(answer["why"]))
     if (content := answer.get("content")) is not None:
-        rows.append(f"{count(content['size'], 'byte')} kept, sha256 {content['sha256']}")
+        rows.append(f"{count(content['size'], 'byte')} stored, SHA-256 {content['sha256']}")
         if (produced := found.get("produced")) is not None:
-            rows.append(yellow(f"It wrote {produced} bytes; its beginning and its end are kept."))
+            cut = f"The command wrote {produced} bytes. Only the start and the end are stored."
+            rows.append(yellow(cut))
         text = content["text"] if "text" in content else content["hex"]
         if content.get("part"):
             shown = len(text.encode()) if "text" in content else len(text) // 2
-            rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
+            part = (
+                f"Only {shown} bytes from byte {content['offset']} are shown. To print all: --raw"
+            )
+            rows.append(yellow(part))
         rows.append(quoted(text))
     return "\n".join(rows)
 
@@ -289,21 +311,22 @@ def _command(found: Answer) -> str:
 
 
 def _evidence_line(found: Answer) -> str:
-    """Return a piece of evidence; of a run also what a reader must know before believing it."""
+    """Return a piece of evidence on one line. A run has the facts that decide whether it counts."""
     tie = f" for criterion {found['criterion']}" if "criterion" in found else ""
     title = f"  {found['title']}" if "title" in found else ""
     masked = f"{count(found['masked'], 'secret')} masked" if found.get("masked") else ""
     if found["kind"] != "run":
         text = _one_line(found.get("name") or found.get("url") or found.get("text", ""))
-        return f"said{tie} ({found['kind']}): {text}{title}" + (f"  {masked}" if masked else "")
+        attached = f"attached a {_KINDS[found['kind']]}{tie}: {text}{title}"
+        return attached + (f"  {masked}" if masked else "")
     if found.get("redacted"):
-        return f"ran{tie}, redacted"
+        return f"ran a command{tie}, redacted"
     succeeded = found["exit_code"] == 0 and not found.get("interrupted")
     facts = [(green if succeeded else yellow)(f"exit {found['exit_code']}")]
     if "tests" in found:
         facts.append(", ".join(f"{number} {what}" for what, number in found["tests"].items()))
     if "tree" not in found:
-        facts.append(yellow("no tree"))
+        facts.append(yellow("not in a repository"))
     elif found.get("dirty"):
         facts.append(yellow("uncommitted changes"))
     else:
@@ -314,9 +337,9 @@ def _evidence_line(found: Answer) -> str:
         facts.append(yellow(found["ended_by"]))
     if "produced" in found:
         produced = count(found["produced"], "byte")
-        facts.append(yellow(f"{found['output']['size']} of {produced} kept"))
+        facts.append(yellow(f"{found['output']['size']} of {produced} stored"))
     if found.get("spooled"):
-        facts.append(yellow("handed over in a file"))
+        facts.append(yellow("recorded offline"))
     if masked:
         facts.append(masked)
     return f"ran{tie}: {_one_line(_command(found))}  {'  '.join(facts)}{title}"
@@ -334,17 +357,17 @@ def gate_list(answer: Answer) -> str:
 
 
 def _gate_line(gate: Answer) -> str:
-    due = f"  due: {' '.join(gate['due'])}" if gate["due"] else ""
-    nobody = "" if gate["can_judge"] else f"  {yellow('nobody can judge')}"
-    return f"{bold(gate['name'])}  {' '.join(gate['holders'])}{nobody}{due}"
+    due = f"  verdict due: {' '.join(gate['due'])}" if gate["due"] else ""
+    none = "" if gate["can_judge"] else f"  {yellow('no holder can give a verdict')}"
+    return f"{bold(gate['name'])}  held by {' '.join(gate['holders'])}{none}{due}"
 
 
 def gate_pass(answer: Answer) -> str:
     rows = [_verdict_line(answer["verdict"]), f"  {_task_line(answer['task'])}"]
     if "blocker" in answer:
-        rows.append(f"  The worker was told: {answer['blocker']['to']}")
+        rows.append(f"  Interlock told the worker, {answer['blocker']['to']}")
     elif answer["missing"]:
-        rows += ["Before it is done:", *_missing(answer)]
+        rows += [_OPEN, *_missing(answer)]
     return "\n".join(rows)
 
 
@@ -355,7 +378,7 @@ def _verdict_line(found: Answer) -> str:
     style = green if found["verdict"] == "pass" else yellow
     commit = found["artifact"]["commit"][:12]
     text = _below(found.get("note")) + _fixes(found)
-    return f"{style(found['verdict'])} {found['gate']} on {commit}{text}"
+    return f"verdict {style(found['verdict'])} of gate {found['gate']} on commit {commit}{text}"
 
 
 def blocker_raise(answer: Answer) -> str:
@@ -370,7 +393,7 @@ def blocker_list(answer: Answer) -> str:
         (f"{bold(found['task'])}  " if "task" in found else "") + _blocker_line(found)
         for found in answer["blockers"]
     ]
-    return "\n".join(rows) or dim("Nothing stands in the way.")
+    return "\n".join(rows) or dim("No open blockers.")
 
 
 def _blocker_line(found: Answer) -> str:
@@ -378,11 +401,11 @@ def _blocker_line(found: Answer) -> str:
     solved = f"  {green('resolved by')} {found['resolved_by']}" if "resolved_by" in found else ""
     text = _below(found.get("what", "(redacted)")) + _fixes(found)
     kind = yellow("blocker" if found["severity"] == "stop" else "warning")
-    return f"{kind} of {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{text}"
+    return f"{kind} from {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{text}"
 
 
 def report(answer: Answer) -> str:
     if "report" in answer:
         return str(answer["report"])
     file = answer["file"]
-    return f"{green('Written:')} {file}\nIts proofs: interlock audit check-proof {file}"
+    return f"{green('Written:')} {file}\nTo check its proofs: interlock audit check-proof {file}"
