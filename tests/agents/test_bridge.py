@@ -1,4 +1,5 @@
-"""`interlock mcp` while a server runs: a small process that leads to it, and outlives it."""
+"""`interlock mcp` while a server runs: a small process that forwards to the server, and keeps
+running after the server ends."""
 
 import asyncio
 import fcntl
@@ -35,7 +36,8 @@ WAITING = {"name": "inbox", "arguments": {"wait_s": 45}}
 
 
 class ServedWorkspace:
-    """A workspace of otto-cli and vera, and its server, which a test ends and starts again."""
+    """A workspace with the senders otto-cli and vera, and its server, which a test can end and
+    restart."""
 
     def __init__(self, place: Place, servers: Servers) -> None:
         self.place, self._servers = place, servers
@@ -80,7 +82,7 @@ class ServedWorkspace:
 
 @pytest.fixture
 def workspace(tmp_path: Path, servers: Servers) -> Iterator[ServedWorkspace]:
-    """A workspace with a server that runs at the start of the test."""
+    """A workspace whose server runs at the start of the test."""
     workspace = ServedWorkspace(Place(tmp_path), servers)
     yield workspace
     workspace.close()
@@ -105,7 +107,7 @@ async def client(
 
 @pytest.mark.parametrize("is_served", [True, False])
 @awaited
-async def test_a_client_without_hooks_is_known_by_what_it_did_last(
+async def test_a_client_without_hooks_has_the_reach_of_its_last_call(
     is_served: bool, workspace: ServedWorkspace
 ) -> None:
     if not is_served:
@@ -140,7 +142,7 @@ async def test_the_client_lists_and_calls_tools_through_the_server(
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_identity_and_session_are_the_environments(
+async def test_identity_and_session_come_from_the_environment(
     mode: str, workspace: ServedWorkspace
 ) -> None:
     async with client(workspace, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
@@ -155,7 +157,7 @@ async def test_identity_and_session_are_the_environments(
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_a_killed_server_costs_the_open_call_and_nothing_else(
+async def test_a_killed_server_fails_only_the_open_call(
     mode: str, workspace: ServedWorkspace
 ) -> None:
     async with client(workspace, "otto-cli", mode) as otto:
@@ -175,7 +177,7 @@ async def test_a_killed_server_costs_the_open_call_and_nothing_else(
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_where_the_server_stays_away_a_node_of_its_own_serves(
+async def test_the_bridge_starts_its_own_node_if_the_server_does_not_return(
     mode: str, workspace: ServedWorkspace
 ) -> None:
     async with client(workspace, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
@@ -186,17 +188,17 @@ async def test_where_the_server_stays_away_a_node_of_its_own_serves(
 
 
 @awaited
-async def test_without_a_server_it_serves_by_itself(workspace: ServedWorkspace) -> None:
+async def test_the_bridge_starts_its_own_node_without_a_server(workspace: ServedWorkspace) -> None:
     workspace.end()
     async with client(workspace, "otto-cli", "legacy") as otto:
         assert (await otto.ok("whoami"))["sender"] == "otto-cli"
 
 
-# --- its process
+# --- the bridge's process
 
 
 class Talk:
-    """A bridge, and what is said to it line by line."""
+    """A running bridge, and a client that sends it lines."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
@@ -209,7 +211,7 @@ class Talk:
         self.process.stdin.flush()
 
     def begin(self, method: str, params: Any = None) -> int:
-        """Asks, and gives the number of the request."""
+        """Send a request, and return its id."""
         self._count += 1
         said = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params or {}}
         self.say(json.dumps(said).encode())
@@ -224,14 +226,14 @@ class Talk:
         self.say(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """The result of a call that is answered at once."""
+        """Call a tool that answers at once, and return its result."""
         number = self.begin("tools/call", {"name": tool, "arguments": arguments})
         answer = self.hear()
         assert answer["id"] == number, answer
         return answer["result"]["structuredContent"]
 
     def end(self) -> None:
-        """Closes its input, upon which it ends in good order."""
+        """Close the input, and check that the bridge ends without an error."""
         _, complaint = self.process.communicate(timeout=LIMIT_S)
         assert (self.process.returncode, complaint) == (0, b"")
 
@@ -253,7 +255,7 @@ def talk(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_it_is_small(workspace: ServedWorkspace) -> None:
+def test_the_bridge_uses_little_memory(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         for number in range(20):
@@ -265,7 +267,7 @@ def test_it_is_small(workspace: ServedWorkspace) -> None:
         otto.end()
 
 
-def test_it_imports_little(workspace: ServedWorkspace) -> None:
+def test_the_bridge_has_no_slow_imports(workspace: ServedWorkspace) -> None:
     with talk(workspace, PYTHONPROFILEIMPORTTIME="1") as otto:
         otto.greet()
         otto.call("whoami")
@@ -277,7 +279,7 @@ def test_it_imports_little(workspace: ServedWorkspace) -> None:
     assert not any(name.startswith(("interlock.node", "interlock.rooms")) for name in imported)
 
 
-def test_what_is_answered_again_after_a_restart_is_not_heard_twice(
+def test_the_client_gets_no_second_answer_to_its_greeting_after_a_restart(
     workspace: ServedWorkspace,
 ) -> None:
     with talk(workspace) as otto:
@@ -290,7 +292,7 @@ def test_what_is_answered_again_after_a_restart_is_not_heard_twice(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's /proc")
-def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(
+def test_the_bridge_uses_a_restarted_server_or_else_a_node_that_ends_with_the_bridge(
     workspace: ServedWorkspace,
 ) -> None:
     with talk(workspace) as otto:
@@ -306,7 +308,7 @@ def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(
         until(lambda: not os.path.exists(f"/proc/{node}"))
 
 
-def test_every_open_call_is_answered_when_the_server_goes(workspace: ServedWorkspace) -> None:
+def test_every_open_call_is_answered_when_the_server_dies(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         opened = [otto.begin("tools/call", WAITING) for _ in range(3)]
@@ -324,7 +326,7 @@ def test_every_open_call_is_answered_when_the_server_goes(workspace: ServedWorks
         otto.end()
 
 
-def test_two_of_them_at_once_are_two(workspace: ServedWorkspace) -> None:
+def test_two_bridges_have_two_identities(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto, talk(workspace, "vera") as vera:
         otto.greet()
         vera.greet()
@@ -338,15 +340,17 @@ def test_two_of_them_at_once_are_two(workspace: ServedWorkspace) -> None:
         vera.end()
 
 
-# --- its end
+# --- the end of the bridge
 
 
-def test_it_ends_with_its_input(workspace: ServedWorkspace) -> None:
+def test_the_bridge_ends_at_the_end_of_its_input(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.end()
 
 
-def test_it_ends_with_its_input_although_a_call_waits(workspace: ServedWorkspace) -> None:
+def test_the_bridge_ends_at_the_end_of_its_input_while_a_call_waits(
+    workspace: ServedWorkspace,
+) -> None:
     with talk(workspace) as otto:
         otto.greet()
         otto.begin("tools/call", WAITING)
@@ -355,7 +359,7 @@ def test_it_ends_with_its_input_although_a_call_waits(workspace: ServedWorkspace
     workspace.place.ok("status")
 
 
-def test_what_was_asked_last_is_still_answered(workspace: ServedWorkspace) -> None:
+def test_a_request_just_before_the_end_of_input_is_answered(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         call = {"name": "send", "arguments": {"to": "@vera", "text": "last words"}}
@@ -365,7 +369,7 @@ def test_what_was_asked_last_is_still_answered(workspace: ServedWorkspace) -> No
     assert json.loads(heard)["result"]["isError"] is False
 
 
-def test_a_client_that_takes_no_answers_is_no_defect(workspace: ServedWorkspace) -> None:
+def test_a_client_that_closes_its_output_causes_no_error(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         assert otto.process.stdout is not None
@@ -376,14 +380,14 @@ def test_a_client_that_takes_no_answers_is_no_defect(workspace: ServedWorkspace)
         assert otto.process.stderr.read() == b""
 
 
-def test_who_is_nobody_is_told_so(workspace: ServedWorkspace) -> None:
+def test_a_bridge_without_an_identity_fails_with_a_remedy(workspace: ServedWorkspace) -> None:
     with workspace.place.start("mcp") as process:
         heard, complaint = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, heard) == (3, b"")
     assert b"--from SENDER" in complaint
 
 
-# --- what is no message
+# --- invalid messages
 
 JUNK = {
     b"not json": -32700,
@@ -397,7 +401,7 @@ JUNK = {
 }
 
 
-def test_junk_is_answered_and_the_conversation_goes_on(workspace: ServedWorkspace) -> None:
+def test_invalid_lines_get_an_error_and_later_calls_work(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         for junk, code in JUNK.items():
@@ -411,8 +415,8 @@ def test_junk_is_answered_and_the_conversation_goes_on(workspace: ServedWorkspac
         otto.end()
 
 
-def test_many_calls_in_one_breath_are_all_answered(workspace: ServedWorkspace) -> None:
-    """More than either end keeps: each would wait for the other to read."""
+def test_many_calls_at_once_are_all_answered(workspace: ServedWorkspace) -> None:
+    """They fill the buffers of both ends, so a bridge that waits for one end would deadlock."""
     with talk(workspace) as otto:
         otto.greet()
         sent = otto.call("send", to="@vera", text="x" * 50_000)["message"]["id"]
@@ -429,7 +433,7 @@ def test_many_calls_in_one_breath_are_all_answered(workspace: ServedWorkspace) -
     assert not any(answer["result"]["isError"] for answer in answers)
 
 
-def test_a_client_may_read_only_when_it_has_said_all(workspace: ServedWorkspace) -> None:
+def test_a_client_may_send_all_requests_before_it_reads(workspace: ServedWorkspace) -> None:
     with talk(workspace) as otto:
         otto.greet()
         params = {"_meta": {"example.org/padding": "x" * 10_000}}
@@ -453,23 +457,23 @@ def _say_all(otto: Talk, asked: list[Any]) -> None:
     said = "".join(json.dumps(line) + "\n" for line in asked).encode()
     while said:
         _, takes_more, _ = select.select([], [inward], [], LIMIT_S)
-        assert takes_more, f"{len(said)} bytes were not taken"
+        assert takes_more, f"the bridge did not read {len(said)} bytes"
         said = said[os.write(inward, said) :]
 
 
 def _unread(otto: Talk) -> int:
-    """How many bytes of answers lie in the pipe."""
+    """Return the number of bytes of answers in the pipe."""
     assert otto.process.stdout is not None
     count = fcntl.ioctl(otto.process.stdout.fileno(), termios.FIONREAD, bytes(4))
     return int.from_bytes(count, sys.byteorder)
 
 
-# --- a server that ends in good order
+# --- a server that shuts down
 
 OWN = ("--session", "window")
 
 
-def test_what_a_living_client_claimed_outlives_the_server(workspace: ServedWorkspace) -> None:
+def test_claims_of_a_running_client_outlive_the_server(workspace: ServedWorkspace) -> None:
     with talk(workspace, "otto-cli", *OWN) as otto:
         otto.greet()
         before = otto.call("claim", item="B-1")["claim"]
@@ -479,7 +483,7 @@ def test_what_a_living_client_claimed_outlives_the_server(workspace: ServedWorks
         otto.end()
 
 
-def test_what_a_client_claimed_is_given_up_when_it_goes(workspace: ServedWorkspace) -> None:
+def test_claims_of_a_client_are_released_when_it_ends(workspace: ServedWorkspace) -> None:
     with talk(workspace, "otto-cli", *OWN) as otto, talk(workspace, "vera") as vera:
         otto.greet()
         vera.greet()
@@ -489,8 +493,8 @@ def test_what_a_client_claimed_is_given_up_when_it_goes(workspace: ServedWorkspa
         until(lambda: not vera.call("claim", item="B-1", check=True)["claimed"])
 
 
-def test_a_server_that_ends_answers_what_it_was_asked(workspace: ServedWorkspace) -> None:
-    """Whether the server did it yet or not: everything is done once, and nothing is in doubt."""
+def test_requests_during_a_shutdown_are_executed_once(workspace: ServedWorkspace) -> None:
+    """The old server or the next node executes each request, and no outcome is unknown."""
     results: list[Any] = []
     ended = threading.Event()
 
@@ -519,11 +523,11 @@ def test_a_server_that_ends_answers_what_it_was_asked(workspace: ServedWorkspace
     assert sorted(sent) == sorted(id for (id,) in stored)
 
 
-# --- between two ends of the test's own
+# --- a bridge in this process, with a fake client and fake servers
 
 
 class Ends:
-    """A bridge whose client is the test, and whose far ends are the test's, one after another."""
+    """A bridge in a thread. The test acts as its client, and as its far ends, one after another."""
 
     def __init__(self, stack: ExitStack, count: int, news: Callable[[], int] | None = None) -> None:
         def pair() -> list[socket.socket]:
@@ -564,7 +568,7 @@ class Ends:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """Closes at the end of the test what the test enters into it."""
+    """A stack of contexts that end with the test."""
     with ExitStack() as stack:
         yield stack
 
@@ -574,7 +578,9 @@ def answer_to(id: int) -> bytes:
 
 
 @pytest.mark.parametrize("last", ["answer", "nothing"])
-def test_what_the_server_did_not_take_is_asked_of_the_next(last: str, stack: ExitStack) -> None:
+def test_requests_that_the_server_did_not_receive_go_to_the_next_one(
+    last: str, stack: ExitStack
+) -> None:
     ends = Ends(stack, 2)
     one, other = ends.servers
     first = ends.say(1, "tools/call")
@@ -595,7 +601,7 @@ def test_what_the_server_did_not_take_is_asked_of_the_next(last: str, stack: Exi
     ends.end()
 
 
-def test_a_notice_alone_starts_nothing(stack: ExitStack) -> None:
+def test_a_notification_alone_starts_no_new_far_end(stack: ExitStack) -> None:
     ends = Ends(stack, 2)
     one = ends.servers[0]
     one.shutdown(socket.SHUT_RD)
@@ -606,8 +612,10 @@ def test_a_notice_alone_starts_nothing(stack: ExitStack) -> None:
 
 
 @pytest.mark.parametrize(("count", "left"), [(1, 0), (9, 6)])
-def test_what_nobody_takes_was_surely_not_done(count: int, left: int, stack: ExitStack) -> None:
-    """It is asked once more, and not for ever."""
+def test_a_request_that_no_server_receives_has_no_unknown_outcome(
+    count: int, left: int, stack: ExitStack
+) -> None:
+    """The bridge retries once, and not for ever."""
     ends = Ends(stack, count)
     for server in ends.servers:
         server.shutdown(socket.SHUT_RD)
@@ -621,7 +629,7 @@ def test_what_nobody_takes_was_surely_not_done(count: int, left: int, stack: Exi
     ends.end()
 
 
-def test_news_that_come_to_their_end_are_listened_for_no_longer(stack: ExitStack) -> None:
+def test_the_bridge_closes_the_pipe_of_notices_at_its_end(stack: ExitStack) -> None:
     news, read = (stack.enter_context(end) for end in socket.socketpair())
     news.settimeout(LIMIT_S)
     ends = Ends(stack, 1, read.detach)
@@ -640,7 +648,7 @@ def test_news_that_come_to_their_end_are_listened_for_no_longer(stack: ExitStack
     ends.end()
 
 
-def test_only_calls_of_tools_are_answered_with_a_tools_error(stack: ExitStack) -> None:
+def test_only_tool_calls_are_answered_with_a_tool_error(stack: ExitStack) -> None:
     ends = Ends(stack, 1)
     (server,) = ends.servers
     asked = ends.say(1, "tools/list")
@@ -648,5 +656,5 @@ def test_only_calls_of_tools_are_answered_with_a_tools_error(stack: ExitStack) -
     server.close()
     lost = ends.hear()
     assert (lost["id"], lost["error"]["code"]) == (1, GONE)
-    assert "may have done" in lost["error"]["message"]
+    assert "may have executed" in lost["error"]["message"]
     ends.end()

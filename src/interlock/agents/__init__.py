@@ -7,5 +7,5 @@ CLIENTS = ("claude-code", "codex", "gemini", "cursor")
 
 
 def module_of(client: str, part: str) -> Any:
-    """A module of a client's folder: `setup`, `hooks` or `wake`."""
+    """Return a module of a client's folder: `setup`, `hooks` or `wake`."""
     return __import__(f"{__name__}.{client.replace('-', '_')}.{part}", fromlist=["*"])

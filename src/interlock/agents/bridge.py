@@ -1,8 +1,9 @@
-"""MCP over stdio, through the server that runs for the workspace: bytes in, bytes out.
+"""MCP over stdio: copy bytes between a client and the server of the workspace.
 
 A client starts one bridge for each of its windows, so the bridge is small: it parses lines only to
-know which requests are open. When the server ends, it answers them with an error. Requests that the
-server had not received go to the next server, or to a node of our own, after the client's greeting.
+know which requests are open. When the server ends, the bridge answers open requests with an error.
+It sends the client's greeting, and the requests that the server has not received, to the next
+server, or to a node in a child process.
 """
 
 import json
@@ -18,19 +19,20 @@ from interlock.local.link import NoServer, connected, server_of
 from interlock.verbs.credentials import Credentials
 
 READ = 1 << 16
-# The limit of what is buffered for an end that does not read; then the other end is not read.
+# The maximum size of a buffer for an end that does not read. While the buffer is full, the bridge
+# does not read the other end.
 MAX_KEPT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
 CHANNEL = "claude/channel"
 
 _LOST = EngineUnavailable(
-    "The Interlock server went away before it answered, and may have done what was asked. Look "
-    "(whoami, inbox), or try again with the same key.",
+    "The Interlock server ended before it answered. It may have executed the request. Check with "
+    "the whoami or inbox tool, or retry with the same key.",
     outcome="unknown",
 )
 _NOT_ASKED = EngineUnavailable(
-    "The Interlock server cannot be reached, and nothing was done. Try again."
+    "The Interlock server is unreachable. Nothing was done. Retry the request."
 )
 
 
@@ -46,9 +48,11 @@ class ClientGone(Exception):
 
 
 class Bridge:
-    """Copies between a client at `near` and the far end that `find` connects to. When the far end
-    `is_current` no more, the bridge calls `find` again. `news` starts, after the client's greeting,
-    a pipe with notices for a client that uses us as a channel."""
+    """Copies between a client at `near` and the far end that `find` connects to.
+
+    If `is_current` returns False, the bridge calls `find` again. After the client's greeting, the
+    bridge calls `news`, which returns a pipe with notices for a client that uses Interlock as a
+    channel."""
 
     def __init__(
         self,
@@ -69,15 +73,15 @@ class Bridge:
         self._connect()
 
     def run(self) -> None:
-        """Run until the client closes its end and has its answers, or no longer reads."""
+        """Run until the client has closed its end and received its answers, or no longer reads."""
         with suppress(ClientGone):
             while not self._is_over or self._open or self._pending.size or self._answers:
                 self._pump()
         self._drop()
 
     def _pump(self) -> None:
-        """Wait for any of the ends, and copy. Never waits for one end only: an end that does not
-        read may be waiting for us to read."""
+        """Wait for all ends at once, and copy. A wait for a single end could deadlock: an end that
+        does not read may itself wait until the bridge reads."""
         far, near, news = self._far, self._near, self._news
         kept = self._pending.size if far else len(self._answers)
         readers = [near.read] if not self._is_over and kept < MAX_KEPT else []
@@ -90,8 +94,8 @@ class Bridge:
             readers.append(news)
         readable, writable, _ = select.select(readers, writers, [])
         if near.write in writable:
-            # Standard output may be shared, so it stays in blocking mode, and one write is at most
-            # as long as can never block.
+            # Other processes may share standard output, so it stays in blocking mode. A write of at
+            # most PIPE_BUF bytes to a writable pipe does not block.
             try:
                 del self._answers[: os.write(near.write, self._answers[: select.PIPE_BUF])]
             except BlockingIOError:
@@ -101,7 +105,7 @@ class Bridge:
         if news is not None and news in readable:
             data = os.read(news, READ)
             self._answers += data
-            if not data:  # the writer has ended, and select would report its end forever
+            if not data:  # the writer has ended, and select would report this forever
                 os.close(news)
                 self._news = None
         if far and far.read in readable:
@@ -109,7 +113,7 @@ class Bridge:
         elif far and far.write in writable:
             try:
                 self._pending.send(far.write)
-            except OSError:  # it may still answer: reading shows when it has ended
+            except OSError:  # the far end may still answer: the read side shows when it has ended
                 self._is_deaf = True
             self._finish_asking()
         if near.read in readable:
@@ -142,7 +146,7 @@ class Bridge:
             self._finish_asking()
 
     def _finish_asking(self) -> None:
-        """Close the writing side once the client has ended, so that the far end ends too."""
+        """Close the write side once the client has ended, so that the far end ends too."""
         if not self._far or not self._is_over or self._pending.size:
             return
         read, write = self._far
@@ -153,7 +157,7 @@ class Bridge:
         import _socket
 
         socket = _socket.socket(fileno=os.dup(write))
-        with suppress(OSError):  # it has ended already, as reading will show
+        with suppress(OSError):  # the far end has ended already: the read side will show it
             socket.shutdown(_socket.SHUT_WR)
         socket.close()
 
@@ -195,8 +199,8 @@ class Bridge:
         self._far = None
 
     def _lose(self) -> None:
-        """Answer the requests that the far end may have executed. Send the others once more, to
-        another far end."""
+        """Answer the requests that the far end may have executed with an error. Send the others
+        once more, to another far end."""
         self._drop()
         untaken = self._pending.untaken()
         self._pending, self._from_far = PendingLines(), Lines()
@@ -209,8 +213,8 @@ class Bridge:
             self._begin_again(untaken)
 
     def _begin_again(self, lines: list[bytes]) -> None:
-        """Connect to a far end, and send it the client's greeting, then the lines. The client may
-        have the answer to its greeting already."""
+        """Connect to a far end, and send it the client's greeting, then the lines. If the client
+        already has an answer to its greeting, drop the new one."""
         try:
             self._connect()
         except OSError:
@@ -226,14 +230,14 @@ class Bridge:
                 self._pending.add(line)
 
     def _refuse(self, ids: Collection[Any], why: EngineUnavailable) -> None:
-        """Answer these requests with an error, in the order in which they were made."""
+        """Answer these requests with an error, in the order in which the client sent them."""
         for id in [id for id in self._open if id in ids]:
             answer: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
             if self._open.pop(id) == "tools/call":
                 error = why.as_dict()
                 content = [{"type": "text", "text": json.dumps(error)}]
                 result = {"content": content, "structuredContent": error, "isError": True}
-                # Revisions of MCP without a greeting want to know that the result is complete.
+                # Revisions of MCP without a greeting require `resultType`.
                 answer["result"] = result | ({} if self._greeting else {"resultType": "complete"})
             else:
                 answer["error"] = {"code": GONE, "message": why.message}
@@ -253,7 +257,7 @@ class PendingLines:
         self.size += len(line)
 
     def send(self, end: int) -> None:
-        """Write as much as the far end takes now. Raises OSError if it has closed its end."""
+        """Write as much as the far end accepts now. Raise OSError if it has closed its end."""
         with suppress(BlockingIOError):
             while self._lines:
                 line = self._lines[0]
@@ -265,7 +269,7 @@ class PendingLines:
                     self._taken = 0
 
     def untaken(self) -> list[bytes]:
-        """The lines of which the far end has received nothing."""
+        """Return the lines of which the far end has received no byte."""
         return list(self._lines)[1 if self._taken else 0 :]
 
 
@@ -287,12 +291,13 @@ class Lines:
 def far_end(
     directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
 ) -> FdPair:
-    """Connect to the server of a workspace and greet it, or start a node of our own."""
+    """Connect to the server of a workspace and send it the credentials. If no server runs, start a
+    node in a child process."""
     greeting = {name: value for name, value in credentials._asdict().items() if value}
     greeting |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
     about = server_of(directory)
     if about is not None:
-        # The server may end before it takes the connection or the greeting.
+        # The server may end before it accepts the connection or the credentials.
         with suppress(NoServer):
             connection = connected(about.mcp)
             try:
@@ -322,14 +327,14 @@ def far_end(
 
 
 def channel_notification(news: str, count: int) -> bytes:
-    """The notification about mail for a client that uses us as a channel."""
+    """Return the notification about mail for a client that uses Interlock as a channel."""
     params = {"content": news, "meta": {"count": str(count)}}
     notice = {"jsonrpc": "2.0", "method": f"notifications/{CHANNEL}", "params": params}
     return json.dumps(notice).encode() + b"\n"
 
 
 def _parts(line: bytes) -> tuple[str | None, Any]:
-    """The method and the id of a message; None for a missing one."""
+    """Return the method and the id of a message; None for a missing one."""
     try:
         message = json.loads(line)
         method, id = message.get("method"), message.get("id")
@@ -340,14 +345,15 @@ def _parts(line: bytes) -> tuple[str | None, Any]:
 
 
 def _wants_answer(line: bytes) -> bool:
-    """Whether the line is worth a new far end. A notification is not: the greeting is sent again
-    anyway, and any other is about the previous far end."""
+    """Return whether the line needs a new far end. A notification does not: the bridge repeats the
+    greeting anyway, and other notifications concern the previous far end."""
     method, id = _parts(line)
     return method is None or id is not None
 
 
 def _read(end: int) -> bytes | None:
-    """The bytes that have arrived; empty at the end, None if there are none yet."""
+    """Return the bytes that have arrived; empty at the end of the stream, None if there are none
+    yet."""
     try:
         return os.read(end, READ)
     except BlockingIOError:

@@ -1,8 +1,8 @@
 """The contract of plugins: wake adapters, which tell an idle agent that it has mail.
 
-The stored message counts, and a wake is only a hint: it may get lost, and must do no harm. The node
-decides whom to wake, for what, and how often. An adapter only passes on a line that Interlock made,
-and never a message's text.
+A wake is only a hint, because the message is stored. A wake may get lost, and must do no harm. The
+node decides which agent to wake, for which mail, and how often. An adapter passes on a line that
+Interlock made, and never the text of a message.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ PROJECT = "interlock"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
-# The content of `wake.toml`, checked: see `interlock.agents.wake.configuration`.
+# The validated content of `wake.toml`: see `interlock.agents.wake.configuration`.
 Config = Mapping[str, Any]
 
 
@@ -34,7 +34,8 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Pointer:
-    """The words for an idle agent: one line of plain text, and the messages that it is about."""
+    """The notice for an idle agent: one line of plain text, and the number and ids of the messages
+    that it points to."""
 
     text: str
     count: int
@@ -42,31 +43,33 @@ class Pointer:
 
 
 class NotWoken(Exception):
-    """The agent certainly was not told. The message gives the reason, in a sentence for people."""
+    """The agent certainly did not get the pointer. The message is a sentence for people with the
+    reason."""
 
 
 class InDoubt(Exception):
-    """The agent may have been told. The message is a sentence for people."""
+    """The agent may have got the pointer. The message is a sentence for people."""
 
 
 class Adapter(Protocol):
-    """One way to wake agents. Receipts contain its `name`. An adapter with a false `is_sure` may
-    try, but does not make a sender count as reachable."""
+    """A way to wake agents. Receipts contain its `name`. If an adapter sets `is_sure` to False,
+    Interlock uses it, but does not count a sender as reachable by it."""
 
     name: str
 
     def can_wake(self, window: Window) -> bool:
-        """Whether this adapter could try. Has no effect."""
+        """Return whether this adapter could wake the window. Must have no side effects."""
 
     def wake(self, window: Window, pointer: Pointer) -> None:
-        """Tell the agent within a few seconds, in a thread of its own. Raises `NotWoken` if the
-        agent certainly was not told. After any other exception, such as `InDoubt`, the outcome of
-        the wake is unknown, and it is not repeated."""
+        """Pass the pointer to the agent within a few seconds. Interlock calls this method in a
+        separate thread. Raise `NotWoken` if the agent certainly did not get the pointer. After any
+        other exception, such as `InDoubt`, the outcome is unknown, and Interlock does not retry the
+        wake."""
 
 
 @hookspec
 def interlock_wake_adapters(config: Config) -> list[Adapter]:
-    """The adapters of this plugin. Interlock calls the hook again when `wake.toml` has changed.
-    `config` is the content of the file; the plugin's own table is
+    """Return the adapters of this plugin. Interlock calls the hook again after `wake.toml` has
+    changed. `config` is the content of the file. The plugin's own table is
     `config["plugins"].get(NAME, {})`."""
     raise NotImplementedError

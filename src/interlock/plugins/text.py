@@ -1,7 +1,7 @@
-"""Turn a pointer's text into one harmless line, whatever it was made from.
+"""Turn any pointer text into one harmless line.
 
-A client reads a pasted line before its agent does: it takes a first `!` or `/` for a command, `@`
-for a file, and a control character for a key.
+A client interprets a pasted line before its agent reads it. It takes `!` or `/` at the start for a
+command, `@` for a file, and a control character for a key.
 """
 
 import re
@@ -9,26 +9,27 @@ import unicodedata
 
 from interlock.plugins import NotWoken
 
-# Clients show longer pastes as "[Pasted text]", which the adapter could not recognise.
+# Clients show longer pastes as "[Pasted text]", so the adapter could not find the line.
 LONGEST = 400
 
 
 def plain(text: str) -> str:
-    """One line without control, format or other unprintable characters. A longer line is cut, and
-    ends in `…`. Raises NotWoken if nothing is left."""
+    """Return one line without control, format or other unprintable characters. Cut a line that is
+    longer than LONGEST, and end it with `…`. Raise NotWoken if no character is left."""
     line = ""
     for character in text:
         category = unicodedata.category(character)
         line += " " if category[0] == "C" or category in ("Zl", "Zp") else character
     line = " ".join(line.split())
     if not line:
-        raise NotWoken("There is nothing to say.")
+        raise NotWoken("The pointer has no printable characters.")
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
 def typed(text: str) -> str:
-    """A line that clients take for text only: no command at its start, no file in it, and no end
-    that opens a list of completions, from which Enter would choose. Raises NotWoken."""
+    """Return a line that clients treat as plain text. It has no command at its start and no file
+    name. It does not end in a word that opens a list of completions, where Enter would select an
+    entry. Raise NotWoken as `plain` does."""
     line = plain(re.sub(r"(?<!\S)@+", "", plain(text)))
     if not (line[0].isalnum() or line[0] == "["):
         line = plain(f"Interlock: {line}")

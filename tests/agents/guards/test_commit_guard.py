@@ -1,5 +1,5 @@
-"""The guard on commits: real git refuses a commit that touches what another holder has claimed, in
-every worktree, and a commit that went by the guard does not go by unnoticed."""
+"""The guard on commits: git refuses a commit on files that another holder has claimed, in every
+worktree. A commit that bypasses the guard is reported."""
 
 import copy
 import os
@@ -16,7 +16,7 @@ CLAIM = ("claim", "acquire", "--path", "src/**")
 
 @pytest.fixture
 def guarded(shop: Workshop) -> Workshop:
-    """A workshop whose repository has the guard installed."""
+    """A repository with the guard installed."""
     shop.place.ok("guard", "install")
     return shop
 
@@ -41,7 +41,7 @@ def changed(shop: Workshop, name: str = "src/a.py") -> None:
 
 
 def refused(shop: Workshop, *words: str) -> str:
-    """What whoever commits is told. Nothing is committed."""
+    """Commit, check that git refuses, and return the output."""
     before = shop.head
     done = shop.tried("git", "commit", "--quiet", "--message", "x", *words)
     assert done.returncode != 0, done
@@ -57,7 +57,9 @@ def allowed(shop: Workshop, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_commit_on_anothers_paths_is_refused_and_names_the_holder(guarded: Workshop) -> None:
+def test_a_commit_on_another_holders_paths_is_refused_and_names_the_holder(
+    guarded: Workshop,
+) -> None:
     guarded.place.ok(*CLAIM, "--note", "moving the parser", *HOLDER)
     worker = as_sender(guarded, "otto-cli")
     changed(worker)
@@ -69,8 +71,8 @@ def test_a_commit_on_anothers_paths_is_refused_and_names_the_holder(guarded: Wor
     allowed(worker)
 
 
-def test_nobody_is_kept_from_their_own(guarded: Workshop) -> None:
-    """Whichever session it was claimed in, where the commit comes from none that is known."""
+def test_a_sender_can_commit_under_its_own_claim(guarded: Workshop) -> None:
+    """A commit without a session matches a claim of any session of its sender."""
     changed(guarded)
     guarded.place.ok(*CLAIM, "--session", "window-1", *WORKER)
     allowed(as_sender(guarded, "otto-cli"))
@@ -82,21 +84,21 @@ def test_nobody_is_kept_from_their_own(guarded: Workshop) -> None:
     )
 
 
-def test_whoever_is_nobody_here_meets_every_claim(guarded: Workshop) -> None:
+def test_a_commit_without_a_sender_is_checked_against_every_claim(guarded: Workshop) -> None:
     guarded.place.ok(*CLAIM, *WORKER)
     changed(guarded)
     told = refused(guarded)
     assert "No sender is selected" in told
-    assert "claim acquire" not in told, "which would be refused to nobody"
+    assert "claim acquire" not in told, "a caller without a sender cannot acquire a claim"
 
 
-def test_other_files_are_free(guarded: Workshop) -> None:
+def test_files_without_a_claim_can_be_committed(guarded: Workshop) -> None:
     guarded.place.ok(*CLAIM, *HOLDER)
     changed(guarded, "docs/a.md")
     allowed(as_sender(guarded, "otto-cli"))
 
 
-def test_what_is_moved_away_and_what_is_removed_count_too(guarded: Workshop) -> None:
+def test_moved_and_removed_files_count_as_changed(guarded: Workshop) -> None:
     changed(guarded)
     allowed(guarded)
     guarded.place.ok(*CLAIM, *HOLDER)
@@ -108,7 +110,7 @@ def test_what_is_moved_away_and_what_is_removed_count_too(guarded: Workshop) -> 
     assert "src/a.py" in refused(worker)
 
 
-def test_names_that_look_like_patterns_are_names(guarded: Workshop) -> None:
+def test_file_names_that_look_like_patterns_match_literally(guarded: Workshop) -> None:
     guarded.place.ok("claim", "acquire", "--path", "src/a.py", *HOLDER)
     changed(guarded, "src/[a].py")
     changed(guarded, "src/*.py")
@@ -134,7 +136,9 @@ def test_a_claim_in_another_worktree_is_a_warning(guarded: Workshop, linked: Wor
     refused(here)
 
 
-def test_unless_the_claim_is_for_everywhere(guarded: Workshop, linked: Workshop) -> None:
+def test_a_claim_for_every_worktree_is_enforced_in_another_worktree(
+    guarded: Workshop, linked: Workshop
+) -> None:
     where = ("--worktree", str(guarded.place.cwd), "--everywhere")
     claim = guarded.place.ok(*CLAIM, *where, *HOLDER)["claim"]
     assert claim["everywhere"] is True
@@ -143,7 +147,7 @@ def test_unless_the_claim_is_for_everywhere(guarded: Workshop, linked: Workshop)
 
 
 @pytest.mark.parametrize("mode", ["warn", "off"])
-def test_the_setting_decides_how_strict_it_is(guarded: Workshop, mode: str) -> None:
+def test_the_setting_guard_selects_warning_or_off(guarded: Workshop, mode: str) -> None:
     guarded.place.ok("settings", "guard", mode)
     guarded.place.ok(*CLAIM, *HOLDER)
     worker = as_sender(guarded, "otto-cli")
@@ -151,8 +155,8 @@ def test_the_setting_decides_how_strict_it_is(guarded: Workshop, mode: str) -> N
     assert ("warning: src/a.py" in allowed(worker)) == (mode == "warn")
 
 
-def test_a_commit_without_verification_is_noticed(linked: Workshop) -> None:
-    """Its claim's holder is told, and the doctor names it, once."""
+def test_a_commit_that_skips_the_hook_is_reported(linked: Workshop) -> None:
+    """The holder of the claim gets one message, and the doctor reports the commit."""
     place = linked.place
     assert place.ok("doctor")["ok"] is True
     place.ok(*CLAIM, *HOLDER)
@@ -175,7 +179,7 @@ def test_a_commit_without_verification_is_noticed(linked: Workshop) -> None:
     assert len(place.ok("inbox", *HOLDER)["messages"]) == 1
 
 
-def test_another_message_for_the_last_commit_alarms_nobody(guarded: Workshop) -> None:
+def test_an_amended_commit_message_causes_no_report(guarded: Workshop) -> None:
     worker = as_sender(guarded, "otto-cli")
     changed(worker)
     allowed(worker)
@@ -185,10 +189,10 @@ def test_another_message_for_the_last_commit_alarms_nobody(guarded: Workshop) ->
     changed(worker, "src/b.py")
     told = allowed(worker, "--amend", "--no-verify")
     assert "src/b.py, which @vera has claimed" in told
-    assert "src/a.py" not in told, "which was there before"
+    assert "src/a.py" not in told, "the commit before the amendment had changed it"
 
 
-def test_a_first_commit_that_is_made_again_is_looked_at_too(guarded: Workshop) -> None:
+def test_an_amended_first_commit_is_checked(guarded: Workshop) -> None:
     worker = as_sender(guarded, "otto-cli")
     worker.git("checkout", "--quiet", "--orphan", "fresh")
     changed(worker)
@@ -198,7 +202,7 @@ def test_a_first_commit_that_is_made_again_is_looked_at_too(guarded: Workshop) -
     assert "src/a.py, which @vera has claimed" in allowed(worker, "--amend", "--no-verify")
 
 
-def test_who_asks_with_nothing_staged_is_told_so_and_a_hook_says_nothing(
+def test_guard_check_reports_that_nothing_is_staged_and_the_hook_prints_nothing(
     guarded: Workshop,
 ) -> None:
     worker = as_sender(guarded, "otto-cli")
@@ -209,7 +213,7 @@ def test_who_asks_with_nothing_staged_is_told_so_and_a_hook_says_nothing(
     assert allowed(worker, "--allow-empty") == ""
 
 
-def test_a_commit_that_crosses_nothing_leaves_no_trace(guarded: Workshop) -> None:
+def test_a_commit_without_a_conflict_appends_no_entry(guarded: Workshop) -> None:
     guarded.place.ok(*CLAIM, *WORKER)
     before = guarded.place.ok("status")["entries"]
     changed(guarded)
@@ -217,7 +221,7 @@ def test_a_commit_that_crosses_nothing_leaves_no_trace(guarded: Workshop) -> Non
     assert guarded.place.ok("status")["entries"] == before
 
 
-def test_scripts_can_ask(guarded: Workshop) -> None:
+def test_guard_check_answers_in_json(guarded: Workshop) -> None:
     place = guarded.place
     place.ok(*CLAIM, *HOLDER)
     guarded.write("src/a.py", "x")
@@ -231,18 +235,18 @@ def test_scripts_can_ask(guarded: Workshop) -> None:
     assert (outside.status, outside.json["code"]) == (2, "USAGE")
 
 
-def test_a_hook_that_was_there_runs_first(shop: Workshop) -> None:
+def test_an_existing_hook_runs_first(shop: Workshop) -> None:
     before = Path(shop.place.cwd) / ".git" / "hooks" / "pre-commit"
-    before.write_text("#!/bin/sh\necho the one before\nexit 1\n")
+    before.write_text("#!/bin/sh\necho the earlier hook\nexit 1\n")
     before.chmod(0o755)
     shop.place.ok("guard", "install")
     changed(shop)
-    assert "the one before" in refused(shop)
+    assert "the earlier hook" in refused(shop)
     shop.place.ok("guard", "install", "--undo")
-    assert before.read_text() == "#!/bin/sh\necho the one before\nexit 1\n"
+    assert before.read_text() == "#!/bin/sh\necho the earlier hook\nexit 1\n"
 
 
-def test_a_link_is_asked_about_by_both_of_its_names(guarded: Workshop) -> None:
+def test_a_symbolic_link_is_checked_under_both_names(guarded: Workshop) -> None:
     place = guarded.place
     guarded.write("src/a.py", "x")
     (place.cwd / "link.py").symlink_to("src/a.py")
@@ -253,7 +257,7 @@ def test_a_link_is_asked_about_by_both_of_its_names(guarded: Workshop) -> None:
         place.ok("claim", "release", "--path", claimed, *HOLDER)
 
 
-def test_a_directory_is_denied_where_a_claim_lies_in_it(guarded: Workshop) -> None:
+def test_a_directory_that_contains_a_claimed_file_is_denied(guarded: Workshop) -> None:
     place = guarded.place
     guarded.write("src/a.py", "x")
     guarded.write("docs/a.md", "x")
@@ -265,7 +269,7 @@ def test_a_directory_is_denied_where_a_claim_lies_in_it(guarded: Workshop) -> No
     assert place.run("guard", "check", "src", *WORKER).status == 1
 
 
-def test_a_guard_that_is_off_is_not_taken_for_a_yes(guarded: Workshop) -> None:
+def test_guard_check_reports_that_the_guard_is_off(guarded: Workshop) -> None:
     place = guarded.place
     place.ok(*CLAIM, *HOLDER)
     place.ok("settings", "guard", "off")
@@ -274,7 +278,7 @@ def test_a_guard_that_is_off_is_not_taken_for_a_yes(guarded: Workshop) -> None:
     assert allowed(as_sender(guarded, "otto-cli")) == ""
 
 
-def test_a_guard_that_cannot_ask_says_that_it_refuses_and_what_to_do(guarded: Workshop) -> None:
+def test_a_guard_without_a_connection_refuses_and_says_what_to_do(guarded: Workshop) -> None:
     changed(guarded)
     told = refused(guarded.but(INTERLOCK_WORKSPACE="http://127.0.0.1:9", INTERLOCK_TOKEN="ilk_x"))
     assert "Interlock's guard cannot check the claims" in told

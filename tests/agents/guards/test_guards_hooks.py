@@ -1,5 +1,5 @@
-"""The hooks in real repositories: put in place, chained, refusing, taken back; and the guards that
-a push meets."""
+"""The hooks in real repositories: install, chain, refuse, undo; and the guards that apply to a
+push."""
 
 import fcntl
 import os
@@ -24,8 +24,8 @@ SOMETHING = "a1" * 20
 
 
 @pytest.fixture(autouse=True)
-def _git_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of whoever runs the tests."""
+def _isolated_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore the git settings of the user who runs the tests."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -66,7 +66,7 @@ def executable(file: Path, text: str) -> Path:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository with a commit and a remote `origin` that has none of it."""
+    """A repository with a commit, and an empty remote `origin`."""
     place = tmp_path / "a repo"
     git(tmp_path, "init", "--quiet", "--bare", "far.git")
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", place.name)
@@ -76,7 +76,8 @@ def repo(tmp_path: Path) -> Path:
 
 
 class Stub:
-    """Stands for Interlock: notes what it was called with, and says yes or no."""
+    """A fake Interlock, which writes its arguments and input to files and exits with a given
+    status."""
 
     def __init__(self, directory: Path) -> None:
         self.program = directory / "it's a stub"
@@ -106,7 +107,7 @@ def stub(tmp_path: Path) -> Stub:
 
 
 def install(place: Path, stub: Stub) -> str:
-    """The state of the hook before a push."""
+    """Install the hooks, and return the state of pre-push."""
     return _state(hooks.install(str(place), [str(stub.program)]))
 
 
@@ -123,17 +124,19 @@ def hook_file(repo: Path) -> Path:
 
 
 def listing(directory: Path) -> dict[str, tuple[bytes, int]]:
-    """All files with what is in them and their modes."""
+    """Return the content and the mode of each file."""
     return {
         each.name: (each.read_bytes(), stat.S_IMODE(each.lstat().st_mode))
         for each in directory.iterdir()
     }
 
 
-# The hook at work
+# The installed hook
 
 
-def test_a_push_calls_interlock_with_what_git_says(repo: Path, stub: Stub, tmp_path: Path) -> None:
+def test_a_push_calls_interlock_with_the_arguments_and_input_of_git(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
     install(repo, stub)
     git(repo, "push", "origin", "main", "main:refs/heads/other")
     head = git(repo, "rev-parse", "HEAD")
@@ -154,7 +157,9 @@ def test_a_refusal_stops_the_push(repo: Path, stub: Stub, tmp_path: Path) -> Non
     assert git(tmp_path / "far.git", "for-each-ref") != ""
 
 
-def test_the_hook_before_runs_first_with_the_same(repo: Path, stub: Stub, tmp_path: Path) -> None:
+def test_an_existing_hook_runs_first_with_the_same_arguments_and_input(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
     before = Stub(tmp_path / "bin")
     before.program = hook_file(repo)
     before.answers(0)
@@ -165,7 +170,9 @@ def test_the_hook_before_runs_first_with_the_same(repo: Path, stub: Stub, tmp_pa
     assert before.input() == stub.input() != ""
 
 
-def test_a_refusal_of_the_hook_before_stands(repo: Path, stub: Stub, tmp_path: Path) -> None:
+def test_a_refusal_by_an_existing_hook_stops_the_push(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
     executable(hook_file(repo), "#!/bin/sh\necho not today >&2\nexit 7\n")
     install(repo, stub)
     done = attempt(repo, "push", "origin", "main")
@@ -175,7 +182,7 @@ def test_a_refusal_of_the_hook_before_stands(repo: Path, stub: Stub, tmp_path: P
     assert git(tmp_path / "far.git", "for-each-ref") == ""
 
 
-def test_a_hook_before_that_git_would_not_run_is_not_run(repo: Path, stub: Stub) -> None:
+def test_an_existing_hook_that_is_not_executable_does_not_run(repo: Path, stub: Stub) -> None:
     executable(hook_file(repo), "#!/bin/sh\nexit 7\n").chmod(0o644)
     install(repo, stub)
     git(repo, "push", "origin", "main")
@@ -183,7 +190,7 @@ def test_a_hook_before_that_git_would_not_run_is_not_run(repo: Path, stub: Stub)
 
 
 def run_hook(repo: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """As git runs it: with the signal ignored that ends those who write to nobody."""
+    """Run the hook like git does: with SIGPIPE ignored."""
     return subprocess.run(
         [hook_file(repo), "origin", "url"],
         input=text,
@@ -196,13 +203,13 @@ def run_hook(repo: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a b\n\n", "no end", "%s \\n $(x)\n", "x" * 3_000_000])
-def test_input_arrives_as_it_is(repo: Path, stub: Stub, text: str) -> None:
+def test_input_arrives_unchanged(repo: Path, stub: Stub, text: str) -> None:
     install(repo, stub)
     assert run_hook(repo, text).returncode == 0
     assert stub.input() == text
 
 
-def test_a_hook_before_need_not_read_its_input(repo: Path, stub: Stub) -> None:
+def test_an_existing_hook_need_not_read_its_input(repo: Path, stub: Stub) -> None:
     executable(hook_file(repo), "#!/bin/sh\nexit 0\n")
     install(repo, stub)
     done = run_hook(repo, "x" * 3_000_000)
@@ -210,12 +217,12 @@ def test_a_hook_before_need_not_read_its_input(repo: Path, stub: Stub) -> None:
     assert len(stub.input()) == 3_000_000
 
 
-def test_where_interlock_is_gone_the_hook_refuses(
+def test_the_hook_refuses_if_interlock_is_missing(
     repo: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(repo, stub)
     stub.program.unlink()
-    # A PATH with git and the shell's own tools, and no interlock.
+    # A PATH with git and the tools of the shell, but without interlock.
     tools = stub.program.parent
     for tool in ("git", "cat", "sh"):
         found = subprocess.run(["which", tool], capture_output=True, text=True, check=True).stdout
@@ -228,7 +235,7 @@ def test_where_interlock_is_gone_the_hook_refuses(
     git(repo, "push", "origin", "main")
 
 
-def test_a_hook_without_input_leaves_it_alone(tmp_path: Path, stub: Stub) -> None:
+def test_a_hook_without_input_does_not_read_standard_input(tmp_path: Path, stub: Stub) -> None:
     script = written(HOOKS[0], [str(stub.program)])
     hook = executable(tmp_path / "pre-commit", script.decode())
     before = "#!/bin/sh\nread line; test \"$line $1\" = 'first a b'\n"
@@ -238,7 +245,7 @@ def test_a_hook_without_input_leaves_it_alone(tmp_path: Path, stub: Stub) -> Non
     assert stub.words() == ["guard", "check", "a b"]
 
 
-def test_by_default_the_hook_calls_this_interlock(repo: Path) -> None:
+def test_by_default_the_hook_calls_this_installation(repo: Path) -> None:
     hooks.install(str(repo))
     text = hook_file(repo).read_text()
     called = next(line for line in text.splitlines() if line.startswith("  set -- "))
@@ -246,10 +253,10 @@ def test_by_default_the_hook_calls_this_interlock(repo: Path) -> None:
     assert "interlock" in called
 
 
-# In place and back
+# Install and undo
 
 
-def test_installing_twice_is_installing_once(repo: Path, stub: Stub) -> None:
+def test_a_second_install_changes_nothing(repo: Path, stub: Stub) -> None:
     executable(hook_file(repo), "#!/bin/sh\nexit 0\n")
     assert install(repo, stub) == "installed"
     once = listing(hook_file(repo).parent)
@@ -257,7 +264,7 @@ def test_installing_twice_is_installing_once(repo: Path, stub: Stub) -> None:
     assert listing(hook_file(repo).parent) == once
 
 
-def test_installing_anew_mends_the_hook(repo: Path, stub: Stub) -> None:
+def test_install_repairs_a_changed_hook(repo: Path, stub: Stub) -> None:
     install(repo, stub)
     good = listing(hook_file(repo).parent)
     hook_file(repo).chmod(0o644)
@@ -268,7 +275,7 @@ def test_installing_anew_mends_the_hook(repo: Path, stub: Stub) -> None:
     assert listing(hook_file(repo).parent) == good
 
 
-def test_undoing_leaves_nothing_behind(repo: Path, stub: Stub) -> None:
+def test_undo_removes_all_hooks(repo: Path, stub: Stub) -> None:
     before = listing(hook_file(repo).parent)
     install(repo, stub)
     assert listing(hook_file(repo).parent) != before
@@ -278,7 +285,7 @@ def test_undoing_leaves_nothing_behind(repo: Path, stub: Stub) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o644, 0o700])
-def test_undoing_restores_byte_for_byte(repo: Path, stub: Stub, mode: int) -> None:
+def test_undo_restores_an_existing_hook_byte_for_byte(repo: Path, stub: Stub, mode: int) -> None:
     hook_file(repo).write_bytes(b"#!/bin/sh\r\n\xff\0 no newline")
     hook_file(repo).chmod(mode)
     before = listing(hook_file(repo).parent)
@@ -289,7 +296,7 @@ def test_undoing_restores_byte_for_byte(repo: Path, stub: Stub, mode: int) -> No
     assert undo(repo) == "absent"
 
 
-def test_a_hook_that_is_a_link_is_restored_as_a_link(repo: Path, stub: Stub) -> None:
+def test_undo_restores_a_symbolic_link(repo: Path, stub: Stub) -> None:
     target = executable(repo / "scripts" / "push.sh", "#!/bin/sh\nexit 7\n")
     os.symlink("../../scripts/push.sh", hook_file(repo))
     install(repo, stub)
@@ -299,7 +306,7 @@ def test_a_hook_that_is_a_link_is_restored_as_a_link(repo: Path, stub: Stub) -> 
     assert os.readlink(hook_file(repo)) == "../../scripts/push.sh"
 
 
-def test_a_link_to_a_hook_of_ours_elsewhere_is_not_ours(
+def test_a_symbolic_link_to_a_hook_of_another_repository_counts_as_the_users(
     repo: Path, stub: Stub, tmp_path: Path
 ) -> None:
     install(tmp_path / "far.git", stub)
@@ -310,13 +317,15 @@ def test_a_link_to_a_hook_of_ours_elsewhere_is_not_ours(
     assert os.readlink(hook_file(repo)) == str(elsewhere)
 
 
-def test_a_hook_of_another_is_not_taken_away(repo: Path) -> None:
+def test_undo_keeps_a_hook_that_interlock_did_not_install(repo: Path) -> None:
     executable(hook_file(repo), "#!/bin/sh\n")
     assert undo(repo) == "absent"
     assert hook_file(repo).read_text() == "#!/bin/sh\n"
 
 
-def test_a_hook_that_was_replaced_since_is_left_and_said(repo: Path, stub: Stub) -> None:
+def test_a_hook_that_was_replaced_after_install_is_reported_and_kept(
+    repo: Path, stub: Stub
+) -> None:
     executable(hook_file(repo), "#!/bin/sh\n# old\n")
     install(repo, stub)
     executable(hook_file(repo), "#!/bin/sh\n# new\n")
@@ -327,8 +336,8 @@ def test_a_hook_that_was_replaced_since_is_left_and_said(repo: Path, stub: Stub)
         assert listing(hook_file(repo).parent) == before
 
 
-def test_an_installation_that_was_cut_off_is_finished_or_undone(repo: Path, stub: Stub) -> None:
-    """The old hook was put aside, and ours never came."""
+def test_an_interrupted_install_can_be_finished_or_undone(repo: Path, stub: Stub) -> None:
+    """The interruption came after the rename of the earlier hook."""
     kept = executable(Path(f"{hook_file(repo)}{KEPT}"), "#!/bin/sh\n# old\n")
     assert undo(repo) == "restored"
     os.rename(hook_file(repo), kept)
@@ -337,7 +346,7 @@ def test_an_installation_that_was_cut_off_is_finished_or_undone(repo: Path, stub
     assert hook_file(repo).read_text() == "#!/bin/sh\n# old\n"
 
 
-def test_many_who_install_at_once_keep_the_hook_before(repo: Path, stub: Stub) -> None:
+def test_concurrent_installs_keep_the_existing_hook(repo: Path, stub: Stub) -> None:
     executable(hook_file(repo), "#!/bin/sh\n# old\n")
     with ThreadPoolExecutor(8) as pool:
         states = list(pool.map(lambda _: install(repo, stub), range(16)))
@@ -346,7 +355,7 @@ def test_many_who_install_at_once_keep_the_hook_before(repo: Path, stub: Stub) -
     assert hook_file(repo).read_text() == "#!/bin/sh\n# old\n"
 
 
-def test_whoever_installs_waits_for_another_who_does(repo: Path, stub: Stub) -> None:
+def test_install_waits_for_a_concurrent_install(repo: Path, stub: Stub) -> None:
     handle = os.open(hook_file(repo).parent, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
@@ -359,7 +368,7 @@ def test_whoever_installs_waits_for_another_who_does(repo: Path, stub: Stub) -> 
     assert undo(repo) == "restored"
 
 
-def test_everybody_may_run_the_hook_of_a_shared_repository(repo: Path, stub: Stub) -> None:
+def test_all_users_can_run_the_hook_of_a_shared_repository(repo: Path, stub: Stub) -> None:
     usual = os.umask(0o077)
     try:
         install(repo, stub)
@@ -368,22 +377,22 @@ def test_everybody_may_run_the_hook_of_a_shared_repository(repo: Path, stub: Stu
     assert stat.S_IMODE(hook_file(repo).stat().st_mode) == 0o755
 
 
-def test_outside_of_a_repository_there_is_nothing_to_install(tmp_path: Path) -> None:
+def test_install_and_undo_are_refused_outside_of_a_repository(tmp_path: Path) -> None:
     for act in (hooks.install, hooks.undo):
-        with pytest.raises(Usage, match="no git repository"):
+        with pytest.raises(Usage, match="not in a git repository"):
             act(str(tmp_path))
 
 
-def test_hooks_that_cannot_be_written_are_refused(repo: Path, stub: Stub) -> None:
+def test_install_is_refused_if_the_hooks_cannot_be_written(repo: Path, stub: Stub) -> None:
     git(repo, "config", "core.hooksPath", str(repo / "file" / "hooks"))
-    with pytest.raises(Usage, match="cannot be changed"):
+    with pytest.raises(Usage, match="Cannot change the hooks"):
         install(repo, stub)
 
 
-# Where the hooks lie
+# The directory of the hooks
 
 
-def test_one_installation_serves_every_worktree(repo: Path, stub: Stub, tmp_path: Path) -> None:
+def test_one_install_covers_every_worktree(repo: Path, stub: Stub, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     git(repo, "worktree", "add", "--quiet", str(linked))
     assert install(linked, stub) == "installed"
@@ -393,13 +402,13 @@ def test_one_installation_serves_every_worktree(repo: Path, stub: Stub, tmp_path
     assert stub.words()[:2] == ["guard", "push"]
 
 
-def test_it_does_not_matter_where_in_the_repository_one_stands(repo: Path, stub: Stub) -> None:
+def test_install_works_in_a_subdirectory(repo: Path, stub: Stub) -> None:
     (repo / "deep" / "down").mkdir(parents=True)
     install(repo / "deep" / "down", stub)
     assert hook_file(repo).exists()
 
 
-def test_a_missing_directory_of_hooks_is_made(repo: Path, stub: Stub) -> None:
+def test_install_creates_a_missing_hooks_directory(repo: Path, stub: Stub) -> None:
     for sample in hook_file(repo).parent.iterdir():
         sample.unlink()
     hook_file(repo).parent.rmdir()
@@ -409,15 +418,13 @@ def test_a_missing_directory_of_hooks_is_made(repo: Path, stub: Stub) -> None:
     assert stub.was_called()
 
 
-def test_a_bare_repository_has_hooks_too(tmp_path: Path, stub: Stub, repo: Path) -> None:
+def test_install_works_in_a_bare_repository(tmp_path: Path, stub: Stub, repo: Path) -> None:
     assert install(tmp_path / "far.git", stub) == "installed"
     assert (tmp_path / "far.git" / "hooks" / "pre-push").exists()
 
 
 @pytest.mark.parametrize("path", ["own hooks", "~/hooks", "_", "[fg]ile"])
-def test_the_setting_core_hookspath_is_honoured(
-    repo: Path, stub: Stub, tmp_path: Path, path: str
-) -> None:
+def test_install_uses_core_hookspath(repo: Path, stub: Stub, tmp_path: Path, path: str) -> None:
     git(repo, "config", "core.hooksPath", path)
     answer = hooks.install(str(repo), [str(stub.program)])
     place = (tmp_path / "home" / "hooks" if path[0] == "~" else repo / path) / "pre-push"
@@ -430,7 +437,7 @@ def test_the_setting_core_hookspath_is_honoured(
     assert not place.exists()
 
 
-def test_what_is_said_of_a_relative_hookspath_makes_it_work_in_every_worktree(
+def test_the_command_in_the_notice_shares_the_hooks_with_every_worktree(
     repo: Path, stub: Stub, tmp_path: Path
 ) -> None:
     git(repo, "config", "core.hooksPath", "own hooks")
@@ -444,7 +451,9 @@ def test_what_is_said_of_a_relative_hookspath_makes_it_work_in_every_worktree(
     assert stub.was_called()
 
 
-def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_path: Path) -> None:
+def test_hooks_in_the_default_directory_need_no_notice(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
     linked = tmp_path / "linked"
     git(repo, "worktree", "add", "--quiet", str(linked))
     assert "notices" not in hooks.install(str(linked), [str(stub.program)])
@@ -465,9 +474,7 @@ LINES = (
         (".husky/_", ".husky/pre-push"),
     ],
 )
-def test_hooks_of_the_repository_are_not_touched(
-    repo: Path, stub: Stub, setting: str, file: str
-) -> None:
+def test_tracked_hooks_are_not_changed(repo: Path, stub: Stub, setting: str, file: str) -> None:
     commit(repo, file, '#!/bin/sh\n # interlock guard push "$@"\n')
     executable(repo / setting / "h", "#!/bin/sh\n")
     git(repo, "config", "core.hooksPath", setting)
@@ -481,7 +488,7 @@ def test_hooks_of_the_repository_are_not_touched(
     assert listing(repo / setting) == before
 
 
-def test_a_hook_of_the_repository_that_has_the_line_will_do(
+def test_tracked_hooks_that_call_interlock_are_accepted(
     repo: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(repo, "config", "core.hooksPath", ".githooks")
@@ -498,10 +505,10 @@ def test_a_hook_of_the_repository_that_has_the_line_will_do(
     assert attempt(repo, "push", "origin", "main").returncode != 0
 
 
-# What git tells the hook
+# The input of the pre-push hook
 
 
-def test_what_is_pushed_is_read() -> None:
+def test_each_line_of_the_input_is_parsed() -> None:
     text = (
         f"refs/heads/main {SOMETHING} refs/heads/main {'b' * 40}\n"
         f"(delete) {NOTHING} refs/heads/old {SOMETHING}\n"
@@ -520,7 +527,7 @@ def test_what_is_pushed_is_read() -> None:
     ]
 
 
-def test_a_push_of_nothing_is_nothing() -> None:
+def test_empty_input_gives_no_pushes() -> None:
     assert commits.pushes("") == []
 
 
@@ -536,7 +543,7 @@ def test_a_push_of_nothing_is_nothing() -> None:
         f"a {SOMETHING} b {SOMETHING}\n\n \n",
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_invalid_input_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="pre-push"):
         commits.pushes(text)
 
@@ -568,23 +575,23 @@ def test_a_push_cannot_drop_its_own_guard(repo: Path) -> None:
     assert in_force(repo, there) == ["release"]
 
 
-def test_guards_then_and_now_are_all_in_force_and_once(repo: Path) -> None:
+def test_guards_of_the_commit_and_the_working_tree_are_in_force_once(repo: Path) -> None:
     there = commit(repo, "interlock.toml", rules("release"))
     assert in_force(repo, there) == ["release"]
     (repo / "interlock.toml").write_text(rules("mine"))
     assert in_force(repo, there) == ["mine", "release"]
 
 
-def test_a_commit_that_is_not_known_here_has_no_guards(repo: Path) -> None:
+def test_an_unknown_commit_has_no_guards(repo: Path) -> None:
     assert in_force(repo, SOMETHING) == []
 
 
-def test_rules_in_a_directory_below_are_none(repo: Path) -> None:
+def test_rules_in_a_subdirectory_are_ignored(repo: Path) -> None:
     there = commit(repo, "below/interlock.toml", "no rules at all")
     assert in_force(repo, there) == []
 
 
-def test_a_tag_is_looked_through(repo: Path) -> None:
+def test_guards_of_a_tagged_commit_are_in_force(repo: Path) -> None:
     commit(repo, "interlock.toml", rules("release"))
     git(repo, "tag", "--annotate", "--message", "x", "v1")
     tag = git(repo, "rev-parse", "v1")
@@ -592,7 +599,7 @@ def test_a_tag_is_looked_through(repo: Path) -> None:
     assert in_force(repo, tag) == ["release"]
 
 
-def test_rules_that_cannot_be_read_refuse_the_push(repo: Path) -> None:
+def test_invalid_rules_refuse_the_push(repo: Path) -> None:
     there = commit(repo, "interlock.toml", "guards = 1")
     with pytest.raises(Usage, match=r"interlock\.toml, guards"):
         in_force(repo, NOTHING)
@@ -601,14 +608,14 @@ def test_rules_that_cannot_be_read_refuse_the_push(repo: Path) -> None:
         in_force(repo, there)
 
 
-def test_rules_that_are_no_file_refuse_the_push(repo: Path) -> None:
+def test_a_directory_in_place_of_the_rules_refuses_the_push(repo: Path) -> None:
     there = commit(repo, "interlock.toml/file", "x")
     git(repo, "rm", "--quiet", "-r", "interlock.toml")
-    with pytest.raises(Usage, match="cannot be read"):
+    with pytest.raises(Usage, match="Cannot read interlock"):
         in_force(repo, there)
 
 
-def test_a_replacement_does_not_hide_the_rules(repo: Path) -> None:
+def test_git_replace_does_not_hide_the_rules(repo: Path) -> None:
     without = git(repo, "rev-parse", "HEAD")
     there = commit(repo, "interlock.toml", rules("release"))
     git(repo, "rm", "--quiet", "interlock.toml")
@@ -616,7 +623,7 @@ def test_a_replacement_does_not_hide_the_rules(repo: Path) -> None:
     assert in_force(repo, there) == ["release"]
 
 
-def test_a_push_meets_the_guards_on_its_remote_and_ref(repo: Path, tmp_path: Path) -> None:
+def test_guards_apply_by_remote_and_ref(repo: Path, tmp_path: Path) -> None:
     head = commit(repo, "interlock.toml", rules("release"))
     far = str(tmp_path / "far.git")
 
@@ -629,7 +636,7 @@ def test_a_push_meets_the_guards_on_its_remote_and_ref(repo: Path, tmp_path: Pat
     assert met("upstream", str(tmp_path / "up.git"), "refs/heads/main") == []
 
 
-def test_the_url_or_another_name_does_not_lead_past_a_guard(repo: Path, tmp_path: Path) -> None:
+def test_a_url_or_another_remote_name_does_not_bypass_a_guard(repo: Path, tmp_path: Path) -> None:
     commit(repo, "interlock.toml", rules("release"))
     far = str(tmp_path / "far.git")
     git(repo, "remote", "add", "alias", far)
@@ -639,8 +646,8 @@ def test_the_url_or_another_name_does_not_lead_past_a_guard(repo: Path, tmp_path
         assert found == (PushGuard("release", "origin", "main"),), remote
 
 
-def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> None:
-    """Whatever branch is checked out meanwhile."""
+def test_guards_of_the_pushed_commit_are_in_force(repo: Path, tmp_path: Path) -> None:
+    """The checked-out branch does not matter."""
     head = commit(repo, "interlock.toml", rules("release"))
     git(repo, "checkout", "--quiet", "HEAD~")
     push = Push("refs/heads/main", head, "refs/heads/main", NOTHING)
@@ -648,7 +655,7 @@ def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> Non
     assert [guard.gate for guard in found] == ["release"]
 
 
-REFUSES_WHAT_IS_GUARDED = """\
+REFUSES_GUARDED_PUSHES = """\
 import os, sys
 from interlock.agents.guards import commits
 if sys.argv[2] != "push":
@@ -661,23 +668,23 @@ sys.exit(any(commits.covering(os.getcwd(), remote, url, each) for each in pushes
 
 @pytest.fixture
 def guarded(repo: Path, tmp_path: Path) -> Path:
-    """A repository whose `main` is guarded, here and at the remote, with the guards asked from
-    within the hook."""
+    """A repository whose `main` is guarded, locally and on the remote. Its hook refuses a push if a
+    guard applies."""
     commit(repo, "interlock.toml", rules("release"))
     git(repo, "push", "origin", "main")
     asks = tmp_path / "asks.py"
-    asks.write_text(REFUSES_WHAT_IS_GUARDED)
+    asks.write_text(REFUSES_GUARDED_PUSHES)
     hooks.install(str(repo), [sys.executable, str(asks)])
     return repo
 
 
-def test_a_real_push_meets_its_guards(guarded: Path) -> None:
+def test_a_real_push_to_a_guarded_branch_is_refused(guarded: Path) -> None:
     commit(guarded, "file", "two")
     assert attempt(guarded, "push", "origin", "main").returncode != 0
     assert attempt(guarded, "push", "origin", "main:other").returncode == 0
 
 
-def test_a_real_push_that_drops_its_guard_meets_it(guarded: Path) -> None:
+def test_a_real_push_that_removes_its_guard_is_refused(guarded: Path) -> None:
     git(guarded, "rm", "--quiet", "interlock.toml")
     git(guarded, "commit", "--quiet", "--message", "free at last")
     assert attempt(guarded, "push", "origin", "main").returncode != 0
@@ -685,7 +692,7 @@ def test_a_real_push_that_drops_its_guard_meets_it(guarded: Path) -> None:
     assert attempt(guarded, "push", "origin", ":main").returncode != 0
 
 
-def test_a_real_push_from_a_linked_worktree_meets_its_guards(guarded: Path, tmp_path: Path) -> None:
+def test_a_real_push_from_a_linked_worktree_is_refused(guarded: Path, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     git(guarded, "worktree", "add", "--quiet", str(linked), "HEAD~")
     assert not (linked / "interlock.toml").exists()

@@ -1,5 +1,5 @@
-"""The boundary of a guarded branch: a real `git push` is refused until the gate has passed exactly
-the commit that is pushed."""
+"""The guard of a branch: a real `git push` fails until the gate has passed exactly the pushed
+commit."""
 
 import subprocess
 
@@ -15,7 +15,7 @@ GUARD = f'[[guards]]\ngate = "{GATE}"\nremote = "origin"\nbranch = "main"\n'
 
 @pytest.fixture
 def guarded(shop: Workshop) -> Workshop:
-    """With a bare remote whose branch main is guarded, and the hook in place."""
+    """A repository with the hooks installed, and a bare remote whose branch main is guarded."""
     remote = str(shop.place.root / "remote.git")
     shop.git("init", "--quiet", "--bare", remote)
     shop.git("remote", "add", "origin", remote)
@@ -30,11 +30,11 @@ def pushed(shop: Workshop, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def refused(shop: Workshop, *words: str) -> str:
-    """What whoever pushed is told. The remote stays as it was."""
-    before = there(shop)
+    """Push, check that git refuses and the remote is unchanged, and return the output."""
+    before = remote_branches(shop)
     done = pushed(shop, *words)
     assert done.returncode != 0, done
-    assert there(shop) == before
+    assert remote_branches(shop) == before
     return done.stdout + done.stderr
 
 
@@ -43,20 +43,20 @@ def allowed(shop: Workshop, *words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def there(shop: Workshop) -> dict[str, str]:
-    """The branches of the remote."""
+def remote_branches(shop: Workshop) -> dict[str, str]:
+    """Return the commits of the remote's branches."""
     lines = shop.git("ls-remote", "--heads", "origin").splitlines()
     return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
 
 
-def judge(shop: Workshop, word: str) -> None:
-    """Hands in what is checked out, and judges it."""
+def judge(shop: Workshop, verdict: str) -> None:
+    """Submit the checked-out commit, and give it a verdict."""
     shop.place.ok("task", "submit", TASK, *WORKER)
-    note = ("--note", "not yet") if word == "fail" else ()
-    shop.place.ok("gate", word, TASK, GATE, *note, *HOLDER)
+    note = ("--note", "not yet") if verdict == "fail" else ()
+    shop.place.ok("gate", verdict, TASK, GATE, *note, *HOLDER)
 
 
-def test_a_push_waits_for_the_gate_to_pass_exactly_that_commit(guarded: Workshop) -> None:
+def test_a_push_is_refused_until_the_gate_has_passed_its_commit(guarded: Workshop) -> None:
     told = refused(guarded, "origin", "main")
     assert f"The gate {GATE} has not passed the commit {guarded.head[:12]}" in told
     guarded.taken()
@@ -64,17 +64,17 @@ def test_a_push_waits_for_the_gate_to_pass_exactly_that_commit(guarded: Workshop
     refused(guarded, "origin", "main")
     guarded.place.ok("gate", "pass", TASK, GATE, *HOLDER)
     allowed(guarded, "origin", "main")
-    assert there(guarded) == {"refs/heads/main": guarded.head}
+    assert remote_branches(guarded) == {"refs/heads/main": guarded.head}
     guarded.commit(**{"greet.sh": "echo hello\n"})
     refused(guarded, "origin", "main")
     judge(guarded, "fail")
     assert f"The gate {GATE} has failed the commit" in refused(guarded, "origin", "main")
     judge(guarded, "pass")
     allowed(guarded, "origin", "main")
-    assert there(guarded) == {"refs/heads/main": guarded.head}
+    assert remote_branches(guarded) == {"refs/heads/main": guarded.head}
 
 
-def test_a_gate_that_is_not_there_yet_is_named_with_how_to_make_it(guarded: Workshop) -> None:
+def test_the_refusal_for_a_missing_gate_says_how_to_create_it(guarded: Workshop) -> None:
     rules = guarded.place.cwd / "interlock.toml"
     guarded.write("interlock.toml", rules.read_text().replace(GATE, "minerva"))
     guarded.commit()
@@ -85,20 +85,21 @@ def test_a_gate_that_is_not_there_yet_is_named_with_how_to_make_it(guarded: Work
     assert f"ask a holder (@{HOLDER[1]}) for a verdict" in refused(guarded, "origin", "main")
 
 
-def test_a_pass_ends_with_the_next_submission_of_that_commit(guarded: Workshop) -> None:
+def test_the_next_submission_of_a_commit_clears_its_pass(guarded: Workshop) -> None:
     guarded.taken()
     judge(guarded, "pass")
     guarded.place.ok("task", "submit", TASK, *WORKER)
     refused(guarded, "origin", "main")
 
 
-def test_another_branch_is_free(guarded: Workshop) -> None:
+def test_a_branch_without_a_guard_can_be_pushed(guarded: Workshop) -> None:
     allowed(guarded, "origin", "main:draft")
-    assert there(guarded) == {"refs/heads/draft": guarded.head}
+    assert remote_branches(guarded) == {"refs/heads/draft": guarded.head}
 
 
-def test_no_detour_leads_to_the_guarded_branch(guarded: Workshop) -> None:
-    """Another name, the URL itself, force, and all at once; nor a commit that drops the guard."""
+def test_no_other_form_of_push_bypasses_the_guard(guarded: Workshop) -> None:
+    """The forms are: another branch, the URL, another remote, --force, --all, and a commit that
+    removes the guard."""
     url = guarded.git("remote", "get-url", "origin")
     guarded.git("branch", "draft")
     guarded.git("remote", "add", "mirror", url)
@@ -118,7 +119,7 @@ def test_no_detour_leads_to_the_guarded_branch(guarded: Workshop) -> None:
     refused(guarded, "origin", "main")
 
 
-def test_no_gate_passes_a_deletion(guarded: Workshop) -> None:
+def test_a_guarded_branch_cannot_be_deleted(guarded: Workshop) -> None:
     guarded.taken()
     judge(guarded, "pass")
     allowed(guarded, "origin", "main", "main:draft")
@@ -126,7 +127,7 @@ def test_no_gate_passes_a_deletion(guarded: Workshop) -> None:
     allowed(guarded, "origin", "--delete", "draft")
 
 
-def test_a_guard_that_cannot_ask_lets_nothing_through(guarded: Workshop) -> None:
+def test_the_guard_refuses_if_it_cannot_reach_the_workspace(guarded: Workshop) -> None:
     guarded.taken()
     judge(guarded, "pass")
     alone = guarded.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{free_port()}", INTERLOCK_TOKEN="x")
@@ -137,24 +138,24 @@ def test_a_guard_that_cannot_ask_lets_nothing_through(guarded: Workshop) -> None
     allowed(guarded, "origin", "main")
 
 
-def test_an_agent_in_its_session_meets_the_same_guard(guarded: Workshop) -> None:
+def test_the_guard_applies_to_an_agent_in_its_session(guarded: Workshop) -> None:
     push = ("git", "push", "--quiet", "origin", "main")
     guarded.taken()
     assert guarded.place.process("run", "otto-cli", "--", *push).status != 0
-    assert there(guarded) == {}
+    assert remote_branches(guarded) == {}
     judge(guarded, "pass")
     assert guarded.place.process("run", "otto-cli", "--", *push).status == 0
-    assert there(guarded) == {"refs/heads/main": guarded.head}
+    assert remote_branches(guarded) == {"refs/heads/main": guarded.head}
 
 
-def test_the_guard_can_be_taken_out_again(guarded: Workshop) -> None:
+def test_undo_removes_the_guard(guarded: Workshop) -> None:
     refused(guarded, "origin", "main")
     hooks = guarded.place.ok("guard", "install", "--undo")["hooks"]
     assert {hook["state"] for hook in hooks} == {"removed"}
     allowed(guarded, "origin", "main")
 
 
-def test_a_hook_that_was_there_still_runs_and_still_refuses(guarded: Workshop) -> None:
+def test_an_existing_hook_still_runs_and_still_refuses(guarded: Workshop) -> None:
     guarded.place.ok("guard", "install", "--undo")
     hook = guarded.place.cwd / ".git" / "hooks" / "pre-push"
     hook.write_text("#!/bin/sh\ncat > ../told\ntest ! -e ../refuse\n")
@@ -183,7 +184,7 @@ def as_worker(shop: Workshop) -> Workshop:
 
 @pytest.fixture
 def remote(shop: Workshop) -> Workshop:
-    """With a bare remote that has everything, and the hook in place."""
+    """A repository with the hooks installed, and a bare remote that has all its commits."""
     where = str(shop.place.root / "remote.git")
     shop.git("init", "--quiet", "--bare", where)
     shop.git("remote", "add", "origin", where)
@@ -196,7 +197,7 @@ def remote(shop: Workshop) -> Workshop:
 CLAIMED = ("claim", "acquire", "--path", "src/**", *HOLDER)
 
 
-def test_commits_that_touch_what_another_has_claimed_are_not_pushed(remote: Workshop) -> None:
+def test_a_push_of_commits_on_another_holders_claim_is_refused(remote: Workshop) -> None:
     remote.place.ok(*CLAIMED)
     worker = as_worker(remote)
     worker.write("src/a.py", "2\n")
@@ -214,7 +215,7 @@ def test_commits_that_touch_what_another_has_claimed_are_not_pushed(remote: Work
     allowed(worker, "origin", "main")
 
 
-def test_what_is_there_already_and_what_is_free_are_pushed(remote: Workshop) -> None:
+def test_commits_on_the_remote_and_unclaimed_files_can_be_pushed(remote: Workshop) -> None:
     remote.place.ok(*CLAIMED)
     worker = as_worker(remote)
     allowed(worker, "origin", "HEAD:refs/heads/other")
@@ -223,14 +224,14 @@ def test_what_is_there_already_and_what_is_free_are_pushed(remote: Workshop) -> 
     allowed(worker, "origin", "--delete", "other")
 
 
-def test_a_commit_from_before_the_claim_is_pushed(remote: Workshop) -> None:
+def test_a_commit_from_before_the_claim_can_be_pushed(remote: Workshop) -> None:
     worker = as_worker(remote)
     worker.commit(**{"src/a.py": "2\n"})
     remote.place.ok(*CLAIMED)
     allowed(worker, "origin", "main")
 
 
-def test_no_commit_on_top_hides_one_that_crossed(remote: Workshop) -> None:
+def test_a_later_commit_does_not_hide_one_on_a_claim(remote: Workshop) -> None:
     remote.place.ok(*CLAIMED)
     worker = as_worker(remote)
     worker.write("src/a.py", "2\n")
@@ -240,7 +241,7 @@ def test_no_commit_on_top_hides_one_that_crossed(remote: Workshop) -> None:
     assert "src/a.py is claimed by @vera" in refused(worker, "origin", "main")
 
 
-def test_what_the_holder_committed_is_pushed_by_anybody(remote: Workshop) -> None:
+def test_any_sender_can_push_the_holders_commits(remote: Workshop) -> None:
     remote.place.ok("claim", "acquire", "--path", "src/**", *WORKER)
     worker = as_worker(remote)
     worker.commit(**{"src/a.py": "2\n"})
@@ -249,7 +250,7 @@ def test_what_the_holder_committed_is_pushed_by_anybody(remote: Workshop) -> Non
     allowed(remote, "origin", "main")
 
 
-def test_what_others_have_pushed_can_be_merged_and_pushed(remote: Workshop) -> None:
+def test_a_merge_of_pushed_commits_can_be_pushed(remote: Workshop) -> None:
     remote.place.ok(*CLAIMED)
     holder = remote.but(INTERLOCK_TOKEN=remote.place.token_of("vera"))
     holder.git("checkout", "--quiet", "-b", "theirs")

@@ -1,8 +1,8 @@
-"""The clients' hook formats: what each event means to us, and the exact answer to it.
+"""The clients' hook formats: the step of each event, and the exact answers to it.
 
-`hooks/CLIENT/EVENT.json` holds what the client sends at an event and the step that it is, and the
-answer to each thing that can be said there; `hooks/schemas` what the client accepts, written after
-its published documentation.
+`recorded/CLIENT/EVENT.json` has the client's input at an event with its step, and the answer to
+each kind of reply. `recorded/schemas` has the answers that the client accepts, according to its
+published documentation.
 """
 
 import json
@@ -27,7 +27,7 @@ KINDS = {"start", "prompt", "edit", "tool", "stop", "rest", "end", "other"}
 CONTEXT = "2 unread, newest from @vera."
 DENIAL = "src/a.py is claimed by @vera."
 HOLD = "A blocker is open."
-SAID = {
+REPLIES = {
     "nothing": NOTHING,
     "context": HookReply(context=CONTEXT),
     "denial": HookReply(denial=DENIAL),
@@ -45,7 +45,7 @@ STEPS = [
     for what, case in golden["steps"].items()
 ]
 ANSWERS = [
-    pytest.param(name, event, SAID[what], answer, id=f"{name} {event}: {what}")
+    pytest.param(name, event, REPLIES[what], answer, id=f"{name} {event}: {what}")
     for name, event, golden in GOLDEN
     for what, answer in golden["answers"].items()
 ]
@@ -55,7 +55,7 @@ EDITS = [(name, event) for name, event in EVENTS if client_of(name).EVENTS[event
 
 def validator(name: str, event: str) -> Draft202012Validator:
     schemas = json.loads((HERE / "schemas" / f"{name}.json").read_text())
-    assert event in schemas["$defs"], "the client's schemas have no such event"
+    assert event in schemas["$defs"], "the client's schemas do not have this event"
     return Draft202012Validator({**schemas, "$ref": f"#/$defs/{event}"})
 
 
@@ -63,7 +63,7 @@ VALID = {(name, event): validator(name, event) for name, event in EVENTS}
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_every_event_has_its_golden_file(name: str) -> None:
+def test_every_event_has_a_recorded_file(name: str) -> None:
     client = client_of(name)
     assert {event for whose, event, _ in GOLDEN if whose == name} == set(client.EVENTS)
     assert KINDS - {"rest"} <= set(client.EVENTS.values()) <= KINDS
@@ -71,23 +71,23 @@ def test_every_event_has_its_golden_file(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "event", "sent", "step"), STEPS)
-def test_what_a_client_sends_is_the_step_that_it_is(
+def test_the_clients_input_is_decoded_into_its_step(
     name: str, event: str, sent: dict[str, Any], step: dict[str, Any]
 ) -> None:
     expected = Step(**{**step, "paths": tuple(step.get("paths", ()))})
     assert client_of(name).decode(event, sent) == expected
 
 
-@pytest.mark.parametrize(("name", "event", "said", "answer"), ANSWERS)
-def test_what_is_said_is_the_answer_that_the_client_takes(
-    name: str, event: str, said: HookReply, answer: dict[str, Any]
+@pytest.mark.parametrize(("name", "event", "reply", "answer"), ANSWERS)
+def test_the_encoded_answer_is_one_that_the_client_accepts(
+    name: str, event: str, reply: HookReply, answer: dict[str, Any]
 ) -> None:
-    assert client_of(name).encode(event, said) == answer
+    assert client_of(name).encode(event, reply) == answer
     VALID[name, event].validate(answer)
 
 
 @pytest.mark.parametrize(("name", "event"), EVENTS)
-def test_each_thing_is_said_where_the_client_has_a_place_for_it_and_nowhere_else(
+def test_context_denial_and_hold_appear_only_at_events_that_accept_them(
     name: str, event: str
 ) -> None:
     client = client_of(name)
@@ -100,16 +100,16 @@ def test_each_thing_is_said_where_the_client_has_a_place_for_it_and_nowhere_else
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_an_event_that_nobody_knows_is_refused_by_name_and_answered_with_nothing(name: str) -> None:
+def test_an_unknown_event_is_refused_by_name_and_gets_an_empty_answer(name: str) -> None:
     client = client_of(name)
-    with pytest.raises(ValueError, match="knows no event 'Nothing'"):
+    with pytest.raises(ValueError, match="Unknown event 'Nothing'"):
         client.decode("Nothing", {})
     assert client.encode("Nothing", HookReply(CONTEXT, DENIAL, HOLD)) == {}
 
 
 @pytest.mark.parametrize("sent", [None, True, 7, "text", []])
 @pytest.mark.parametrize("name", CLIENTS)
-def test_what_is_not_an_object_is_refused(name: str, sent: Any) -> None:
+def test_input_that_is_not_an_object_is_refused(name: str, sent: Any) -> None:
     client = client_of(name)
     for event in client.EVENTS:
         with pytest.raises(ValueError, match="is not a JSON object"):
@@ -117,7 +117,7 @@ def test_what_is_not_an_object_is_refused(name: str, sent: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "event"), EDITS)
-def test_an_edit_that_cannot_be_decided_is_refused(name: str, event: str) -> None:
+def test_an_edit_without_a_readable_tool_and_path_is_refused(name: str, event: str) -> None:
     client, tool = client_of(name), tools(name)[0]
     for sent in ({}, {"tool_name": 7}, {"tool_name": ""}, {"tool_input": {"file_path": "a"}}):
         with pytest.raises(ValueError, match="names no tool"):
@@ -133,11 +133,11 @@ def test_an_edit_that_cannot_be_decided_is_refused(name: str, event: str) -> Non
 
 
 def tools(name: str) -> list[str]:
-    """The client's tools that change files."""
+    """Return the client's tools that change files."""
     return list(getattr(client_of(name), "EDITORS", ["apply_patch"]))
 
 
-def test_a_client_that_nobody_knows_is_refused_with_those_that_are_near() -> None:
+def test_an_unknown_client_is_refused_with_near_matches() -> None:
     with pytest.raises(Usage) as refused:
         client_of("claudecode")
     assert refused.value.as_dict()["did_you_mean"] == ["claude-code"]
@@ -148,7 +148,7 @@ def test_a_client_that_nobody_knows_is_refused_with_those_that_are_near() -> Non
     "text", ["a line\n" * 9_000, "word " * 9_000, "жизнь\n" * 9_000, "😀" * 9_000]
 )
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
-def test_what_is_too_long_is_cut_at_a_line_and_says_that_it_is_a_part(name: str, text: str) -> None:
+def test_text_that_is_too_long_is_cut_at_a_line_and_has_a_note(name: str, text: str) -> None:
     client = client_of(name)
     told = client.encode("SessionStart", HookReply(context=text))["hookSpecificOutput"]
     part = told["additionalContext"]
@@ -166,7 +166,7 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_that_it_is_a_part(name: str,
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_what_is_within_the_limit_stays_whole(name: str) -> None:
+def test_text_within_the_limit_is_not_cut(name: str) -> None:
     text = "ab\n" * (LIMIT // 3) + "c"
     assert len(text) == LIMIT
     for event in client_of(name).CONTEXT:
@@ -174,7 +174,7 @@ def test_what_is_within_the_limit_stays_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cursor", "gemini"])
-def test_a_client_without_a_known_limit_gets_everything(name: str) -> None:
+def test_a_client_without_a_known_limit_gets_the_whole_text(name: str) -> None:
     text = "line\n" * 9_000
     for event in client_of(name).CONTEXT:
         assert text in strings(client_of(name).encode(event, HookReply(context=text)))
@@ -191,7 +191,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=8,
 )
-# Names that matter, so that what is made up gets past the first checks.
+# Names that the clients use, so that some generated input passes the first checks.
 TOOLS = st.sampled_from([tool for name in CLIENTS for tool in tools(name)])
 SENT = JSON | st.fixed_dictionaries(
     {},
@@ -221,7 +221,7 @@ def decoded(name: str, event: str, sent: Any) -> Step | ValueError:
 @example(sent={"tool_name": "apply_patch", "tool_input": {"command": "*** Add File: \ud800"}})
 @example(sent={"status": [], "loop_count": 10**400, "workspace_roots": [[]]})
 @given(sent=SENT)
-def test_whatever_json_comes_is_a_step_or_refused_in_a_sentence(sent: Any) -> None:
+def test_any_json_becomes_a_step_or_is_refused_with_a_sentence(sent: Any) -> None:
     for name, event in EVENTS:
         step = decoded(name, event, sent)
         if isinstance(step, ValueError):
@@ -240,7 +240,7 @@ TEXT = st.none() | st.text(st.characters(), max_size=40)
 
 @example(context="\ud800", denial="a\udfff", hold="x" * (LIMIT + 1))
 @given(context=TEXT, denial=TEXT, hold=TEXT)
-def test_whatever_is_said_fits_what_the_client_takes(
+def test_any_reply_is_encoded_in_a_form_that_the_client_accepts(
     context: str | None, denial: str | None, hold: str | None
 ) -> None:
     for name, event in EVENTS:
@@ -249,7 +249,7 @@ def test_whatever_is_said_fits_what_the_client_takes(
         json.dumps(answer, ensure_ascii=False).encode()
 
 
-def test_the_page_gives_each_step_with_what_is_said_there() -> None:
+def test_the_docs_page_lists_each_event_with_the_kinds_of_its_answer() -> None:
     page = (ROOT / "docs" / "hooks.md").read_text()
     table = page.partition("## What each client tells and is told\n\n")[2].partition("\n\n")[0]
     head, _, *rows = ([cell.strip() for cell in row.split("|")[2:-1]] for row in table.split("\n"))
@@ -262,21 +262,21 @@ def test_the_page_gives_each_step_with_what_is_said_there() -> None:
     }
     silent = {("gemini", "PreCompress", "nothing"), ("cursor", "preCompact", "nothing")}
     assert written - silent == {
-        (name, event, said_at(name, event))
+        (name, event, kinds_of_answer(name, event))
         for name, event in EVENTS
         if client_of(name).EVENTS[event] != "other"
     }
     assert silent <= written
 
 
-def said_at(name: str, event: str) -> str:
+def kinds_of_answer(name: str, event: str) -> str:
     kind = client_of(name).EVENTS[event]
     told = ["denial"] * (kind == "edit") + ["hold"] * (kind == "stop")
     told += ["context"] * (event in client_of(name).CONTEXT)
     return ", ".join(told) or ("" if kind in ("end", "rest") else "nothing")
 
 
-def test_the_modules_are_clients() -> None:
+def test_each_hooks_module_satisfies_the_protocol() -> None:
     from interlock.agents.claude_code import hooks as claude_code
     from interlock.agents.codex import hooks as codex
     from interlock.agents.cursor import hooks as cursor
@@ -287,8 +287,8 @@ def test_the_modules_are_clients() -> None:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_reading_a_hook_takes_no_heavy_imports(name: str) -> None:
-    """A hook runs before and after every tool, so what it imports is felt."""
+def test_decoding_a_hook_has_no_slow_imports(name: str) -> None:
+    """A hook runs before and after every tool, so slow imports would slow down the agent."""
     script = f"import sys, interlock.agents.hooks as h; h.client_of({name!r}); print(*sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
@@ -297,7 +297,7 @@ def test_reading_a_hook_takes_no_heavy_imports(name: str) -> None:
     assert not loaded & {"pydantic", "dataclasses", "inspect", "asyncio", "httpx2", "apsw"}
 
 
-def test_the_command_for_hooks_takes_no_heavy_imports() -> None:
+def test_the_hook_command_has_no_slow_imports() -> None:
     script = "import sys, interlock.doors.cli.hooking; print(*sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60

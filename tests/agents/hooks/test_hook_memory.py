@@ -1,4 +1,4 @@
-"""What hooks remember between two calls, and who waits for a session. Who waits is a process."""
+"""The memory of hooks between two calls, and the single process that waits for a session."""
 
 import subprocess
 import sys
@@ -21,7 +21,8 @@ sys.stdin.read()
 
 @contextmanager
 def waiter(home: Path, session: str) -> Iterator[bool]:
-    """A process that waits for a session until it is killed, and whether it does so alone."""
+    """Start a process that waits for a session until the test kills it. Yield whether it is the
+    only waiter."""
     words = [sys.executable, "-c", WAITING, str(home), session]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -34,7 +35,7 @@ def known(home: Path) -> set[str]:
     return {path.name for path in (home / "windows" / "waiting").iterdir()} - {DOOR}
 
 
-def test_one_waits_for_a_session_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_waits_for_a_session(tmp_path: Path) -> None:
     with waiter(tmp_path, "s-1") as first:
         assert first
         for session, is_alone in (("s-1", False), ("s-2", True), ("s-1", False)):
@@ -43,16 +44,16 @@ def test_one_waits_for_a_session_at_a_time(tmp_path: Path) -> None:
     assert Memory(str(tmp_path), "s-1").is_only_waiter()
 
 
-def test_sessions_for_which_nobody_waits_any_more_are_forgotten(tmp_path: Path) -> None:
+def test_files_of_sessions_without_a_waiter_are_deleted(tmp_path: Path) -> None:
     for session in ("s-1", "s-2", "s-3"):
         with waiter(tmp_path, session) as alone:
             assert alone
-    assert known(tmp_path) == {"s-3"}, "each forgot those before it"
+    assert known(tmp_path) == {"s-3"}, "each waiter deletes the files of ended waiters"
     with waiter(tmp_path, "s-4"), waiter(tmp_path, "s-5"):
-        assert known(tmp_path) == {"s-4", "s-5"}, "somebody waits for both"
+        assert known(tmp_path) == {"s-4", "s-5"}, "both sessions have a waiter"
 
 
-def test_a_session_that_was_forgotten_is_waited_for_again(tmp_path: Path) -> None:
+def test_a_session_whose_file_was_deleted_can_get_a_waiter_again(tmp_path: Path) -> None:
     for session in ("s-1", "s-2"):
         with waiter(tmp_path, session):
             pass
@@ -61,7 +62,7 @@ def test_a_session_that_was_forgotten_is_waited_for_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damaged", ["", "[0, false]", '[0, false, 7, "x"]', '{"held": 1}', "7"])
-def test_a_damaged_memory_is_an_empty_one(tmp_path: Path, damaged: str) -> None:
+def test_a_damaged_memory_counts_as_empty(tmp_path: Path, damaged: str) -> None:
     memory = Memory(str(tmp_path), "s-1")
     memory.keep(Memo(owed="a warning"))
     (path,) = (tmp_path / "windows" / "memos").iterdir()

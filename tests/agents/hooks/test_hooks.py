@@ -1,5 +1,5 @@
-"""Hooks from end to end: a stand-in for a client runs them as Claude Code does, and two agents work
-in two worktrees of one repository."""
+"""Hooks from end to end: a fake client runs them like Claude Code, and two agents work in two
+worktrees of one repository."""
 
 import copy
 import json
@@ -24,8 +24,7 @@ PROGRAM = WORLD / "fake_claude_code.py"
 
 
 class Window:
-    """A running client. Each call is something that happens in it, and gives what its model would
-    have seen."""
+    """A running client. Each call triggers an event in it, and returns the text for its model."""
 
     def __init__(self, place: Place, directory: Path, session: str) -> None:
         self.session = session
@@ -47,7 +46,7 @@ class Window:
         return seen
 
     def shell(self, *words: str) -> Any:
-        """What the command `interlock` answers in the client's shell."""
+        """Run `interlock` in the client's shell, and return its answer."""
         command = shlex.join([sys.executable, "-m", "interlock", *words, "--json"])
         return json.loads(self("shell", command=command)["out"])
 
@@ -72,7 +71,8 @@ class Window:
 
 
 class Office:
-    """A repository with two worktrees: otto-cli's client is set up in one, nova's in the other."""
+    """A repository with two worktrees. Setup configured the client of otto-cli in one worktree, and
+    the client of nova in the other."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -98,13 +98,13 @@ class Office:
         standing.ok("setup", "claude-code", "--from", sender)
 
     def window(self, sender: str, session: str) -> Window:
-        """A client that has just been opened."""
+        """Open a client."""
         window = Window(self.place, self.directories[sender], session)
         self.windows.append(window)
         return window
 
     def opened(self, sender: str, session: str, *, tools: bool = False) -> Window:
-        """One whose session has started, and before that its MCP server where it has `tools`."""
+        """Open a client and start its session. With `tools`, start its MCP server first."""
         window = self.window(sender, session)
         if tools:
             window("connect")
@@ -112,12 +112,12 @@ class Office:
         return window
 
     def send(self, sender: str, *words: str) -> str:
-        """The id of a message that somebody sends from outside."""
+        """Send a message from a shell outside of the clients, and return its id."""
         sent = self.place.ok("send", *words, "--from", sender)
         return str(sent["message"]["id"])
 
     def history(self, id: str, sender: str) -> list[tuple[str, str | None]]:
-        """How the only recipient of a message came to know of it."""
+        """Return the states and adapters of a message's only delivery."""
         (delivery,) = self.place.ok("receipts", id, "--from", sender)["deliveries"]
         return [(step["state"], step.get("adapter")) for step in delivery["history"]]
 
@@ -135,13 +135,13 @@ def office(place: Place) -> Iterator[Office]:
         window.close()
 
 
-# --- what is told
+# --- text for the agent
 
 
-def test_a_session_is_told_who_it_is_at_its_start_and_after_a_compaction(office: Office) -> None:
+def test_an_agent_gets_its_identity_at_the_start_and_after_a_compaction(office: Office) -> None:
     window = office.window("otto-cli", "s1")
     told = window("start")["context"]
-    assert "You are @otto-cli on Interlock (agent otto, session s1). You hold nothing." in told
+    assert "You are @otto-cli on Interlock (agent otto, session s1). You hold no claims." in told
     window.shell("claim", "acquire", "--item", "B-1")
     assert window("prompt") == {}
     told = window("start", source="compact")["context"]
@@ -149,7 +149,7 @@ def test_a_session_is_told_who_it_is_at_its_start_and_after_a_compaction(office:
     assert "You hold B-1 (fence" in told
 
 
-def test_nothing_is_said_when_there_is_nothing(office: Office) -> None:
+def test_hooks_answer_nothing_and_write_nothing_without_news(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     before = office.place.entries()
     assert [window(step) for step in ("prompt", "tool", "tool", "stop")] == [{}] * 4
@@ -179,7 +179,7 @@ def test_two_agents_in_two_worktrees_exchange_mail(office: Office) -> None:
     ]
 
 
-def test_messages_that_came_together_are_one_line(office: Office) -> None:
+def test_several_new_messages_give_one_line(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     for number in range(3):
         office.send("nova", "@otto-cli", f"Note {number}")
@@ -189,7 +189,7 @@ def test_messages_that_came_together_are_one_line(office: Office) -> None:
     assert window("prompt") == {}
 
 
-def test_what_was_read_before_is_not_told(office: Office) -> None:
+def test_no_line_points_to_mail_that_was_read(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     window.shell("read", office.send("nova", "@otto-cli", "Soon read"))
     assert window("tool") == {}
@@ -198,23 +198,23 @@ def test_what_was_read_before_is_not_told(office: Office) -> None:
 # --- a blocker
 
 
-def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_settled(office: Office) -> None:
+def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_acknowledged(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     id = office.send("nova", "@otto-cli", "The build is red", "--type", "blocker")
     held = window("stop")["held"]
     assert "The build is red" in held
     assert "@nova" in held
-    assert window("stop") == {}, "once a turn"
+    assert window("stop") == {}, "the hook holds the agent once a turn"
     assert office.history(id, "nova") == [
         ("accepted", None),
         ("woken", "claude-code"),
         ("shown", "claude-code"),
     ]
     window("prompt")
-    assert "held" in window("stop"), "again at the end of the next turn"
+    assert "held" in window("stop"), "the hook holds the agent again at the end of the next turn"
     window.shell("read", id)
     window("prompt")
-    assert "held" in window("stop"), "reading it moves nothing out of the way"
+    assert "held" in window("stop"), "reading a blocker does not resolve it"
     window.shell("ack", id)
     window("prompt")
     assert window("stop") == {}
@@ -222,7 +222,7 @@ def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_settled(office: Off
     assert told == ["accepted", "woken", "shown", "read", "acked"]
 
 
-def test_a_blocker_wakes_the_idle_agent_and_is_handed_over_when_it_would_stop(
+def test_a_blocker_wakes_the_idle_agent_and_holds_it_at_its_next_stop(
     office: Office,
 ) -> None:
     window = office.opened("otto-cli", "s1")
@@ -245,7 +245,7 @@ def test_a_blocker_wakes_the_idle_agent_and_is_handed_over_when_it_would_stop(
     ]
 
 
-def test_one_process_waits_for_a_session_however_often_it_stops(office: Office) -> None:
+def test_one_process_waits_for_a_session_after_several_stops(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     for _ in range(3):
         window("stop")
@@ -258,7 +258,7 @@ def test_one_process_waits_for_a_session_however_often_it_stops(office: Office) 
 # --- claims
 
 
-def test_an_edit_under_the_others_claim_is_denied_and_names_the_holder(office: Office) -> None:
+def test_an_edit_under_another_holders_claim_is_denied_and_names_the_holder(office: Office) -> None:
     otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
     claim = otto.shell("claim", "acquire", "--path", "src/**")
     assert claim["acquired"] is True
@@ -270,13 +270,13 @@ def test_an_edit_under_the_others_claim_is_denied_and_names_the_holder(office: O
     assert nova("edit", path="src/a.py") == {}
 
 
-def test_a_claim_in_another_worktree_warns_and_denies_nothing(office: Office) -> None:
+def test_a_claim_in_another_worktree_causes_a_warning_but_no_denial(office: Office) -> None:
     otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
     here = str(office.directories["otto-cli"])
     otto.shell("claim", "acquire", "--path", "src/**", "--worktree", here)
     seen = nova("edit", path="src/a.py")
     assert "denied" not in seen
-    assert "src/a.py is claimed by @otto-cli" in seen["context"]
+    assert "@otto-cli holds a claim on src/a.py" in seen["context"]
 
 
 def test_two_windows_of_one_agent_are_two_holders(office: Office) -> None:
@@ -289,7 +289,7 @@ def test_two_windows_of_one_agent_are_two_holders(office: Office) -> None:
     assert one.shell("claim", "renew", "--path", "src/**")["renewed"] is True
 
 
-def test_the_shell_the_server_and_the_hooks_of_a_window_are_one_holder(office: Office) -> None:
+def test_shell_mcp_server_and_hooks_of_a_window_are_one_holder(office: Office) -> None:
     window = office.opened("otto-cli", "s1", tools=True)
     assert window.shell("whoami")["session"] == "s1"
     assert window.mcp("whoami")["session"] == "s1"
@@ -298,7 +298,7 @@ def test_the_shell_the_server_and_the_hooks_of_a_window_are_one_holder(office: O
     assert window.mcp("whoami")["session"] == "s9"
 
 
-def test_the_end_of_a_session_gives_up_its_claims(office: Office) -> None:
+def test_the_end_of_a_session_releases_its_claims(office: Office) -> None:
     one, two = office.opened("otto-cli", "s1"), office.opened("otto-cli", "s2")
     one.shell("claim", "acquire", "--item", "B-1")
     two.shell("claim", "acquire", "--item", "B-2")
@@ -307,11 +307,11 @@ def test_the_end_of_a_session_gives_up_its_claims(office: Office) -> None:
     assert left["item"] == "B-2"
 
 
-# --- runs that reached nobody
+# --- runs that were recorded offline
 
 
 def spooled(office: Office, window: Window, *command: str) -> Path:
-    """The file of a run in the window's shell, from where no workspace can be reached."""
+    """Record a run in the window's shell while it can reach no workspace. Return the run's file."""
     cut_off = {
         "CLAUDE_CODE_SESSION_ID": window.session,
         "INTERLOCK_WORKSPACE": f"http://127.0.0.1:{free_port()}",
@@ -324,7 +324,7 @@ def spooled(office: Office, window: Window, *command: str) -> Path:
     return Path(json.loads(seen["out"])["spooled"])
 
 
-def test_a_run_that_reached_nobody_is_handed_over_after_the_next_tool(office: Office) -> None:
+def test_the_next_tool_hook_submits_a_run_that_was_recorded_offline(office: Office) -> None:
     window = office.opened("otto-cli", "s.1")
     path = spooled(office, window)
     before = office.place.entries()
@@ -333,7 +333,7 @@ def test_a_run_that_reached_nobody_is_handed_over_after_the_next_tool(office: Of
     assert office.place.entries() == before + 1
 
 
-def test_hooks_that_run_at_the_same_time_hand_a_run_over_once(office: Office) -> None:
+def test_concurrent_hooks_submit_a_run_once(office: Office) -> None:
     window = office.opened("otto-cli", "s.1")
     path = spooled(office, window, "head", "-c", "8000000", "/dev/zero")
     before = len(office.place.facts("evidence_added"))
@@ -343,7 +343,7 @@ def test_hooks_that_run_at_the_same_time_hand_a_run_over_once(office: Office) ->
     for hook in hooks:
         assert hook.stdin is not None
         hook.stdin.write(json.dumps(told).encode())
-        hook.stdin.close()  # each begins when it has been told everything
+        hook.stdin.close()  # each hook starts its work at the end of its input
         hook.stdin = None
     for hook in hooks:
         with hook:
@@ -354,7 +354,7 @@ def test_hooks_that_run_at_the_same_time_hand_a_run_over_once(office: Office) ->
     assert not (office.place.workspace / "hooks.log").exists()
 
 
-def test_a_run_whose_hook_was_killed_before_it_removed_it_is_not_recorded_again(
+def test_a_run_is_recorded_once_if_a_killed_hook_left_its_file(
     office: Office,
 ) -> None:
     window = office.opened("otto-cli", "s.1")
@@ -369,8 +369,8 @@ def test_a_run_whose_hook_was_killed_before_it_removed_it_is_not_recorded_again(
     assert office.place.entries() == before
 
 
-def test_a_run_that_was_handed_over_by_hand_is_not_recorded_again(office: Office) -> None:
-    """For a task, which the run itself did not name."""
+def test_a_run_that_was_submitted_by_hand_is_not_recorded_again(office: Office) -> None:
+    """The submission by hand names a task, which the run itself does not."""
     window = office.opened("otto-cli", "s.1")
     path = spooled(office, window)
     office.place.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "nova")
@@ -382,9 +382,9 @@ def test_a_run_that_was_handed_over_by_hand_is_not_recorded_again(office: Office
     assert not path.with_name(f"{path.name}.refused").exists()
 
 
-def test_a_run_that_another_user_left_is_not_handed_over(office: Office) -> None:
+def test_hooks_do_not_submit_a_run_of_another_user(office: Office) -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root gives files to others")
+        pytest.skip("only root can change the owner of a file")
     window = office.opened("otto-cli", "s.1")
     path = spooled(office, window)
     os.chown(path, 65_534, 65_534)
@@ -398,7 +398,7 @@ def test_a_run_that_another_user_left_is_not_handed_over(office: Office) -> None
 # --- reach
 
 
-def test_reach_follows_what_the_window_does(office: Office) -> None:
+def test_reach_follows_the_steps_of_the_window(office: Office) -> None:
     assert office.reach("nova") == "unknown"
     window = office.opened("otto-cli", "s1")
     window("prompt")
@@ -407,7 +407,7 @@ def test_reach_follows_what_the_window_does(office: Office) -> None:
     until(lambda: office.reach("otto-cli") == "wakes")
 
 
-def test_an_agent_whose_client_was_killed_is_offline_and_nothing_waits_for_it(
+def test_an_agent_whose_client_was_killed_is_offline_and_its_waiter_ends(
     office: Office,
 ) -> None:
     window = office.opened("otto-cli", "s1")
@@ -418,13 +418,13 @@ def test_an_agent_whose_client_was_killed_is_offline_and_nothing_waits_for_it(
     window.kill()
     until(lambda: office.reach("otto-cli") == "offline")
     until(lambda: not _runs(pid))
-    sent = office.place.ok("send", "@otto-cli", "Anybody?", "--from", "nova")
+    sent = office.place.ok("send", "@otto-cli", "Hello?", "--from", "nova")
     assert sent["deliveries"][0]["reach"] == "offline"
     assert office.history(sent["message"]["id"], "nova") == [("accepted", None)]
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process that is nobody's child any more still runs."""
+    """Return whether a process whose parent has ended still runs."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -432,7 +432,7 @@ def _runs(pid: int) -> bool:
     return state != "Z"
 
 
-# --- what a client is told, without a client
+# --- hooks without a running client
 
 
 def hooked(place: Place, client: str, event: str, **given: Any) -> Any:
@@ -455,7 +455,7 @@ def repository(joined: Place) -> Place:
         ("cursor", "preToolUse", "Write", "postToolUse"),
     ],
 )
-def test_a_warning_that_a_client_takes_no_words_for_is_said_after_the_tool(
+def test_a_warning_follows_the_tool_if_the_client_accepts_no_text_before_it(
     client: str, before: str, tool: str, after: str, repository: Place
 ) -> None:
     repository.ok(
@@ -465,11 +465,11 @@ def test_a_warning_that_a_client_takes_no_words_for_is_said_after_the_tool(
     for _ in range(2):
         assert hooked(repository, client, before, **edit) in ({}, {"permission": "allow"})
     told = json.dumps(hooked(repository, client, after))
-    assert told.count("src/a.py is claimed by @vera in /srv/other") == 1
+    assert told.count("@vera holds a claim on src/a.py in /srv/other") == 1
     assert hooked(repository, client, after) == {}
 
 
-def test_hooks_of_the_user_say_nothing_where_there_is_no_workspace_of_theirs(place: Place) -> None:
+def test_the_users_hooks_answer_nothing_without_a_joined_workspace(place: Place) -> None:
     anywhere = place.but(INTERLOCK_WORKSPACE=None)
     assert hooked(anywhere, "claude-code", "SessionStart") == {}
     assert not list(place.home.rglob("hooks.log"))
@@ -477,10 +477,10 @@ def test_hooks_of_the_user_say_nothing_where_there_is_no_workspace_of_theirs(pla
     assert hooked(anywhere, "claude-code", "SessionStart") == {}
     assert not list(place.home.rglob("hooks.log"))
     assert hooked(place, "claude-code", "SessionStart") == {}
-    assert list(place.root.rglob("hooks.log")), "a workspace that is named should be there"
+    assert list(place.root.rglob("hooks.log")), "a named workspace that does not exist is an error"
 
 
-def test_an_edit_of_cursors_meets_the_claims_where_the_file_is(place: Place) -> None:
+def test_cursors_edit_is_checked_in_the_workspace_of_the_file(place: Place) -> None:
     subprocess.run(["git", "init", "--quiet", str(place.cwd)], check=True, timeout=LIMIT_S)
     here = place.but(INTERLOCK_WORKSPACE=None)
     here.ok("init", "--here")
@@ -502,16 +502,14 @@ def test_an_edit_of_cursors_meets_the_claims_where_the_file_is(place: Place) -> 
     ("stdin", "words"),
     [(b"{", "The client's input was not JSON"), (b"[" * 200_000, "nested too deeply")],
 )
-def test_input_that_makes_no_sense_is_logged_in_words(
-    stdin: bytes, words: str, joined: Place
-) -> None:
+def test_invalid_input_is_logged_with_its_cause(stdin: bytes, words: str, joined: Place) -> None:
     joined.run("hook", "codex", "Stop", "--from", "otto-cli", stdin=stdin)
     (line,) = (joined.workspace / "hooks.log").read_text().splitlines()
     assert words in line
     assert "defect" not in line
 
 
-def test_a_command_line_that_makes_no_sense_is_logged(joined: Place) -> None:
+def test_an_invalid_command_line_is_logged(joined: Place) -> None:
     joined.process("hook", "codex", "Stop", "--wrong", stdin=b"{}")
     (log,) = joined.home.rglob("hooks.log")
     assert " codex Stop: " in log.read_text()

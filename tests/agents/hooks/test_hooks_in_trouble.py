@@ -1,8 +1,8 @@
-"""Hooks where something is wrong: whatever it is, the client gets in time, with exit status 0, an
-answer that it accepts and that asks nothing of it.
+"""Hooks that fail: after any error the client gets, in time and with exit status 0, an answer that
+it accepts and that has no effect.
 
-In every workspace here an edit would be denied and a stop held, so that saying nothing is no
-accident.
+Without the error, the hooks in each of these workspaces would deny an edit and hold a stop. So an
+answer without effect shows that the hook handled the error.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ Answers = dict[str, Any]
 
 
 class HookProcesses:
-    """Hooks of all clients of otto-cli, run as processes in a repository.
+    """The hooks of all clients, run as processes of otto-cli in a repository.
 
     vera has claimed src and sent a blocker to otto-cli."""
 
@@ -63,7 +63,8 @@ class HookProcesses:
         place.ok("send", "@otto-cli", "It is red", "--type", "blocker", "--from", "vera")
 
     def answers(self, steps: Steps, stdin: bytes | None = None, *, ends: bool = True) -> Answers:
-        """What each client gets, all asked at once. Unless it `ends`, its input stays open."""
+        """Run the hooks of all clients at once, and return their answers. If `ends` is false, keep
+        their input open."""
         began = time.monotonic()
         children = {client: self._start(client, event) for client, (event, _) in steps.items()}
         try:
@@ -98,7 +99,7 @@ class HookProcesses:
         return json.dumps(given | {"session_id": "s1", "cwd": str(self.place.cwd)}).encode()
 
     def logged(self, what: str) -> None:
-        """Every client's trouble is a line in the log."""
+        """Check that the log has a line with this text for every client."""
         found = (self.place.workspace / "hooks.log").read_text().splitlines()
         for client in EDITS:
             assert any(f" {client} " in line and what in line for line in found), found
@@ -110,7 +111,7 @@ def _close(stream: Any) -> None:
 
 
 def _ended(child: "subprocess.Popen[bytes]", began: float) -> Any:
-    """The answer of a hook that ends by itself, and in time."""
+    """Wait until a hook ends in time, and return its answer."""
     assert child.stdout is not None
     assert child.stderr is not None
     status = child.wait(max(0.1, began + BOUND_S - time.monotonic()))
@@ -139,18 +140,18 @@ def server(hooks: HookProcesses, servers: Servers) -> Iterator[ForkedServer]:
 
 
 def _is_told(answers: Answers) -> bool:
-    """Whether every client is denied the edit, or held."""
+    """Return whether every client got a denial or a hold."""
     said = {client: json.dumps(answer) for client, answer in answers.items()}
     return all("@vera" in text for text in said.values())
 
 
-# --- no trouble
+# --- no error
 
 
-def test_without_trouble_each_client_is_denied_the_edit_and_held(hooks: HookProcesses) -> None:
+def test_without_an_error_hooks_deny_the_edit_and_hold_the_stop(hooks: HookProcesses) -> None:
     assert _is_told(hooks.answers(EDITS))
     for client, step in STOPS.items():
-        # each in a session of its own that has not been told yet
+        # Each hook needs a blocker that no hook has shown yet.
         hooks.place.ok("send", "@otto-cli", "Again", "--type", "blocker", "--from", "vera")
         assert _is_told(hooks.answers({client: step})), client
     assert not (hooks.place.workspace / "hooks.log").exists()
@@ -159,7 +160,7 @@ def test_without_trouble_each_client_is_denied_the_edit_and_held(hooks: HookProc
 # --- the server
 
 
-def test_after_a_crash_of_the_server_the_file_is_asked(
+def test_hooks_use_the_database_file_after_the_server_crashed(
     hooks: HookProcesses, server: ForkedServer
 ) -> None:
     server.kill()
@@ -167,7 +168,7 @@ def test_after_a_crash_of_the_server_the_file_is_asked(
 
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
-def test_a_server_that_does_not_answer_is_not_waited_for(
+def test_hooks_do_not_wait_for_a_hanging_server(
     steps: Steps, hooks: HookProcesses, server: ForkedServer
 ) -> None:
     server.signal(signal.SIGSTOP)
@@ -179,7 +180,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
-def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
+def test_the_next_hook_delivers_mail_after_a_stopped_server_resumes(
     elsewhere: bool, hooks: HookProcesses, server: ForkedServer
 ) -> None:
     steps = {"claude-code": STOPS["claude-code"]}
@@ -202,9 +203,9 @@ def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
     assert "It is red" in told
 
 
-def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(hooks: HookProcesses) -> None:
+def test_hooks_do_not_wait_for_an_unreachable_remote_server(hooks: HookProcesses) -> None:
     with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # no process listens on this port
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         hooks.place = hooks.place.but(INTERLOCK_WORKSPACE=url, INTERLOCK_TOKEN="ilk_nothing")
         hooks.words = ()
@@ -214,13 +215,13 @@ def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(hooks: HookProce
 # --- the workspace
 
 
-def test_where_there_is_no_workspace_none_is_made(hooks: HookProcesses) -> None:
+def test_hooks_create_no_workspace(hooks: HookProcesses) -> None:
     shutil.rmtree(hooks.place.workspace)
     assert hooks.answers(EDITS) == harmless(EDITS)
     assert not hooks.place.workspace.exists()
 
 
-def test_a_directory_that_is_no_workspace_is_left_alone(hooks: HookProcesses) -> None:
+def test_hooks_do_not_change_a_directory_that_is_no_workspace(hooks: HookProcesses) -> None:
     shutil.rmtree(hooks.place.workspace)
     hooks.place.workspace.mkdir()
     (hooks.place.workspace / "thesis.txt").write_text("mine")
@@ -228,14 +229,16 @@ def test_a_directory_that_is_no_workspace_is_left_alone(hooks: HookProcesses) ->
     assert [file.name for file in hooks.place.workspace.iterdir()] == ["thesis.txt"]
 
 
-def test_a_file_in_the_place_of_the_workspace_does_no_harm(hooks: HookProcesses) -> None:
+def test_a_file_in_place_of_the_workspace_gives_an_answer_without_effect(
+    hooks: HookProcesses,
+) -> None:
     shutil.rmtree(hooks.place.workspace)
     hooks.place.workspace.write_text("mine")
     assert hooks.answers(EDITS) == harmless(EDITS)
     assert hooks.place.workspace.read_text() == "mine"
 
 
-def test_a_log_that_is_no_database_does_no_harm(hooks: HookProcesses) -> None:
+def test_a_log_that_is_no_database_gives_an_answer_without_effect(hooks: HookProcesses) -> None:
     for file in hooks.place.workspace.glob("log.db*"):
         file.unlink()
     (hooks.place.workspace / "log.db").write_bytes(b"just text, and no database\n" * 400)
@@ -243,11 +246,11 @@ def test_a_log_that_is_no_database_does_no_harm(hooks: HookProcesses) -> None:
     hooks.logged("")
 
 
-def test_a_workspace_that_cannot_be_written_does_no_harm(hooks: HookProcesses) -> None:
-    """Modes bind root too, once it has laid down the power to pass them over."""
+def test_a_read_only_workspace_gives_an_answer_without_effect(hooks: HookProcesses) -> None:
+    """setpriv drops root's capability to ignore file modes."""
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip("modes do not bind root, and there is no setpriv")
+            pytest.skip("root ignores file modes, and setpriv is not installed")
         hooks.before = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
     places = [hooks.place.workspace, *hooks.place.workspace.rglob("*")]
     modes = {place: place.stat().st_mode for place in places}
@@ -261,14 +264,14 @@ def test_a_workspace_that_cannot_be_written_does_no_harm(hooks: HookProcesses) -
     assert not (hooks.place.workspace / "hooks.log").exists()
 
 
-def test_a_full_disk_does_no_harm(hooks: HookProcesses) -> None:
-    """No file can grow: what a full disk looks like to one process."""
+def test_a_full_disk_gives_an_answer_without_effect(hooks: HookProcesses) -> None:
+    """The limit on file sizes has the effect of a full disk on one process."""
     hooks.before = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
     assert hooks.answers(STOPS) == harmless(STOPS)
     assert hooks.place.ok("audit", "verify")["ok"] is True
 
 
-def test_hints_that_cannot_be_kept_cost_nobody_an_answer(hooks: HookProcesses) -> None:
+def test_hooks_answer_if_presence_and_log_cannot_be_written(hooks: HookProcesses) -> None:
     presence = hooks.place.workspace / "presence"
     shutil.rmtree(presence, ignore_errors=True)
     presence.write_text("")
@@ -278,7 +281,7 @@ def test_hints_that_cannot_be_kept_cost_nobody_an_answer(hooks: HookProcesses) -
     assert hooks.answers(EDITS) == harmless(EDITS)
 
 
-def test_a_paused_workspace_holds_nobody(hooks: HookProcesses) -> None:
+def test_hooks_do_not_hold_an_agent_in_a_paused_workspace(hooks: HookProcesses) -> None:
     hooks.place.ok("pause")
     assert hooks.answers(STOPS) == harmless(STOPS)
 
@@ -286,7 +289,7 @@ def test_a_paused_workspace_holds_nobody(hooks: HookProcesses) -> None:
 # --- locks
 
 
-def test_a_locked_database_is_not_waited_for(hooks: HookProcesses) -> None:
+def test_hooks_do_not_wait_for_a_locked_database(hooks: HookProcesses) -> None:
     connection = apsw.Connection(str(hooks.place.workspace / "log.db"))
     with closing(connection):
         connection.execute("BEGIN IMMEDIATE")
@@ -296,8 +299,11 @@ def test_a_locked_database_is_not_waited_for(hooks: HookProcesses) -> None:
 
 
 @pytest.mark.parametrize("name", ["turnstile.turn", "turnstile.queue"])
-def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, hooks: HookProcesses) -> None:
-    """Whoever holds the turn holds up all; whoever holds only the queue, those who would queue."""
+def test_hooks_do_not_wait_for_a_turn_that_another_process_keeps(
+    name: str, hooks: HookProcesses
+) -> None:
+    """The holder of the turn blocks all writers. The holder of the queue's lock blocks the writers
+    that would queue."""
     with (
         open(hooks.place.workspace / "turnstile.turn", "r+") as turn,
         open(hooks.place.workspace / name, "r+") as other,
@@ -309,7 +315,7 @@ def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, hooks: HookProc
     hooks.logged("")
 
 
-def test_a_server_that_waits_for_the_turn_is_not_waited_for(
+def test_hooks_do_not_wait_for_a_server_that_waits_for_the_turn(
     hooks: HookProcesses, server: ForkedServer
 ) -> None:
     with open(hooks.place.workspace / "turnstile.turn", "r+") as turn:
@@ -318,22 +324,22 @@ def test_a_server_that_waits_for_the_turn_is_not_waited_for(
     hooks.logged("timed out after")
 
 
-# --- who
+# --- identity
 
 
-def test_an_unknown_sender_is_told_nothing(hooks: HookProcesses) -> None:
+def test_an_unknown_sender_gets_an_answer_without_effect(hooks: HookProcesses) -> None:
     hooks.words = ("--from", "nobody")
     assert hooks.answers(EDITS) == harmless(EDITS)
     hooks.logged("No credential for 'nobody'")
 
 
-def test_a_revoked_token_is_told_nothing(hooks: HookProcesses) -> None:
+def test_a_revoked_token_gets_an_answer_without_effect(hooks: HookProcesses) -> None:
     hooks.place.ok("token", "revoke", "--sender", "otto-cli")
     assert hooks.answers(STOPS) == harmless(STOPS)
     hooks.logged("token")
 
 
-# --- what comes in
+# --- input
 
 
 @pytest.mark.parametrize(
@@ -357,21 +363,21 @@ def test_a_revoked_token_is_told_nothing(hooks: HookProcesses) -> None:
         *("types", "zero", "surrogate"),
     ],
 )
-def test_what_cannot_be_understood_does_no_harm(stdin: bytes, hooks: HookProcesses) -> None:
+def test_bad_input_gets_an_answer_without_effect(stdin: bytes, hooks: HookProcesses) -> None:
     assert hooks.answers(EDITS, stdin) == harmless(EDITS)
 
 
-def test_what_cannot_be_understood_is_logged(hooks: HookProcesses) -> None:
+def test_bad_input_is_logged(hooks: HookProcesses) -> None:
     hooks.answers(EDITS, b"{")
     hooks.logged("")
 
 
-def test_input_that_never_ends_is_not_waited_for(hooks: HookProcesses) -> None:
+def test_hooks_do_not_wait_for_input_that_never_ends(hooks: HookProcesses) -> None:
     assert hooks.answers(EDITS, b'{"session_id": "s1"', ends=False) == harmless(EDITS)
     hooks.logged("timed out after")
 
 
-# --- what is typed
+# --- command line
 
 
 @pytest.mark.parametrize(
@@ -382,17 +388,17 @@ def test_input_that_never_ends_is_not_waited_for(hooks: HookProcesses) -> None:
         *("--wrong claude-code Stop", "claude-code Stop --await --wrong", "nobody Stop --await"),
     ],
 )
-def test_a_bad_command_line_does_no_harm(words: str, hooks: HookProcesses) -> None:
+def test_a_bad_command_line_gets_an_empty_answer(words: str, hooks: HookProcesses) -> None:
     done = hooks.place.process("hook", *words.split(), stdin=b"{}")
     assert (done.status, done.json) == (0, {})
 
 
-def test_a_bad_flag_lets_a_tool_of_cursor_pass(hooks: HookProcesses) -> None:
+def test_after_a_bad_flag_cursor_gets_permission_for_the_tool(hooks: HookProcesses) -> None:
     done = hooks.place.process("hook", "cursor", "preToolUse", "--wrong", stdin=b"{}")
     assert (done.status, done.json) == (0, {"permission": "allow"})
 
 
-# --- what goes out
+# --- output
 
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
@@ -415,12 +421,12 @@ def test_a_closed_output_damages_nothing(steps: Steps, hooks: HookProcesses) -> 
 
 
 def _kept(workspace: Path) -> dict[str, bytes]:
-    """Files that a hook has no business with."""
+    """Return the content of the files that a hook must not change."""
     files = [*workspace.glob("turnstile.*"), *(workspace / "credentials").iterdir()]
     return {file.name: file.read_bytes() for file in files}
 
 
-def test_an_output_that_nobody_reads_does_no_harm(hooks: HookProcesses) -> None:
+def test_a_closed_reader_of_the_output_causes_no_error(hooks: HookProcesses) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "interlock", "hook", "claude-code", "Stop", *hooks.words]
@@ -437,10 +443,10 @@ def test_an_output_that_nobody_reads_does_no_harm(hooks: HookProcesses) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-# --- the log of it
+# --- hooks.log
 
 
-def test_the_log_of_troubles_stays_bounded(hooks: HookProcesses) -> None:
+def test_the_size_of_the_hooks_log_is_bounded(hooks: HookProcesses) -> None:
     log = hooks.place.workspace / "hooks.log"
     log.write_text("x" * MAX_LOG_BYTES + "\n")
     hooks.words = ("--from", "nobody" * 1000)

@@ -1,4 +1,4 @@
-"""Hooks over HTTP answer as the command does, to whoever shows a token."""
+"""Hooks over HTTP answer like the command, to a caller with a valid token."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.every_engine
 
 
 class HookClient:
-    """The client of otto-cli, which posts its hooks to a server."""
+    """The client of otto-cli, which sends its hooks to a server."""
 
     def __init__(self, server: ForkedServer) -> None:
         self.server, self.place = server, server.place
@@ -27,7 +27,7 @@ class HookClient:
         path = f"/hooks/{client}/{event}"
         return self.server.ask("POST", path, given, token=self.token, headers=headers)
 
-    def said(self, event: str, body: Any = None, client: str = "claude-code") -> Any:
+    def answer(self, event: str, body: Any = None, client: str = "claude-code") -> Any:
         reply = self.post(event, body, client)
         assert reply.status == 200, reply
         return reply.json
@@ -43,42 +43,42 @@ class HookClient:
 
 @pytest.fixture
 def hooks(joined: Place, servers: Servers) -> Iterator[HookClient]:
-    """The client of otto-cli at a running server; vera is another sender."""
+    """The client of otto-cli, with a running server. vera is another sender."""
     server = ForkedServer(joined, servers)
     with server:
         yield HookClient(server)
 
 
-def test_each_step_is_answered_as_by_the_command(hooks: HookClient) -> None:
+def test_each_step_gets_the_answer_of_the_command(hooks: HookClient) -> None:
     steps = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd")
     given = {"session_id": "s1", "cwd": str(hooks.place.cwd)}
-    posted = [hooks.said(event, given) for event in steps]
+    posted = [hooks.answer(event, given) for event in steps]
     assert posted == [hooks.command(event, given) for event in steps]
     assert "You are @otto-cli" in posted[0]["hookSpecificOutput"]["additionalContext"]
     assert posted[1:] == [{}] * 4
 
 
-def test_a_blocker_is_handed_over_and_its_receipts_name_the_adapter(hooks: HookClient) -> None:
+def test_stop_delivers_a_blocker_and_its_receipts_name_the_adapter(hooks: HookClient) -> None:
     id = hooks.blocker()
-    held = hooks.said("Stop")
+    held = hooks.answer("Stop")
     assert held["decision"] == "block"
     assert "It is red" in held["reason"]
     again = {"session_id": "s1", "stop_hook_active": True}
-    assert hooks.said("Stop", again) == {}
+    assert hooks.answer("Stop", again) == {}
     (delivery,) = hooks.place.ok("receipts", id, "--from", "vera")["deliveries"]
     history = [(step["state"], step.get("adapter")) for step in delivery["history"]]
     assert history == [("accepted", None), ("woken", "claude-code"), ("shown", "claude-code")]
 
 
-def test_new_mail_is_pointed_to_once(hooks: HookClient) -> None:
+def test_the_pointer_to_new_mail_is_sent_once(hooks: HookClient) -> None:
     hooks.place.ok("send", "@otto-cli", "Hello", "--from", "vera")
-    told = hooks.said("PostToolUse")["hookSpecificOutput"]["additionalContext"]
+    told = hooks.answer("PostToolUse")["hookSpecificOutput"]["additionalContext"]
     assert "from @vera (verified)" in told
-    assert hooks.said("PostToolUse") == {}
+    assert hooks.answer("PostToolUse") == {}
 
 
 @pytest.mark.parametrize("token", [None, "ilk_nothing", ""])
-def test_without_a_good_token_the_status_is_401(token: str | None, hooks: HookClient) -> None:
+def test_the_status_is_401_without_a_valid_token(token: str | None, hooks: HookClient) -> None:
     hooks.blocker()
     before = hooks.place.entries()
     reply = hooks.server.ask("POST", "/hooks/claude-code/Stop", {"session_id": "s1"}, token=token)
@@ -87,13 +87,13 @@ def test_without_a_good_token_the_status_is_401(token: str | None, hooks: HookCl
     assert hooks.place.entries() == before
 
 
-def test_anothers_session_is_refused_and_does_no_harm(hooks: HookClient) -> None:
-    """A session that was started is its sender's alone."""
+def test_another_senders_session_is_refused_and_keeps_its_claims(hooks: HookClient) -> None:
+    """Only the sender that started a session can use it."""
     vera = hooks.place.token_of("vera")
     assert hooks.server.ask("POST", "/v1/sessions", {"id": "hers"}, token=vera).status == 200
     hooks.place.ok("claim", "acquire", "--item", "B-1", "--session", "hers", "--from", "vera")
     for event in ("SessionStart", "SessionEnd"):
-        assert hooks.said(event, {"session_id": "hers", "cwd": str(hooks.place.cwd)}) == {}
+        assert hooks.answer(event, {"session_id": "hers", "cwd": str(hooks.place.cwd)}) == {}
     (claim,) = hooks.place.ok("claim", "list")["claims"]
     assert (claim["holder"], claim["session"]) == ("@vera", "hers")
 
@@ -104,22 +104,24 @@ def test_anothers_session_is_refused_and_does_no_harm(hooks: HookClient) -> None
     ids=["empty", "cut", "null", "list", "bytes", "deep", "types"],
 )
 @pytest.mark.parametrize("client", ["claude-code", "cursor"])
-def test_what_cannot_be_understood_does_no_harm(body: Any, client: str, hooks: HookClient) -> None:
+def test_bad_input_gets_an_answer_without_effect(body: Any, client: str, hooks: HookClient) -> None:
     event = "preToolUse" if client == "cursor" else "PreToolUse"
     expected = {"permission": "allow"} if client == "cursor" else {}
-    assert hooks.said(event, body, client) == expected
+    assert hooks.answer(event, body, client) == expected
 
 
-def test_an_unknown_event_does_no_harm(hooks: HookClient) -> None:
-    assert hooks.said("Nothing") == {}
+def test_an_unknown_event_gets_an_empty_answer(hooks: HookClient) -> None:
+    assert hooks.answer("Nothing") == {}
 
 
-def test_a_client_that_there_is_not_gets_what_does_no_harm(hooks: HookClient) -> None:
+def test_an_unknown_client_gets_an_empty_answer(hooks: HookClient) -> None:
     reply = hooks.post("Stop", client="nobody")
     assert (reply.status, reply.json) == (200, {})
 
 
-def test_a_named_session_goes_before_the_clients_own_and_outlives_it(hooks: HookClient) -> None:
+def test_a_session_in_the_header_replaces_and_outlives_the_clients_session(
+    hooks: HookClient,
+) -> None:
     session = {"Interlock-Session": "outer"}
     told = hooks.post("SessionStart", **session).json["hookSpecificOutput"]["additionalContext"]
     assert "session outer" in told

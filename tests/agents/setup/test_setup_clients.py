@@ -1,5 +1,5 @@
-"""Every client's configuration: what is written into empty, typical and messy files, that it is
-written once, and that it comes out again."""
+"""The configuration of every client: setup adds its entries once to empty, typical and messy files,
+and undo removes them."""
 
 import json
 import os
@@ -26,8 +26,8 @@ CALLER = Invocation(("/opt/bin/interlock",), "otto", "/data/ws")
 
 
 @pytest.fixture(autouse=True)
-def _git_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let git use no configuration of the machine, and commit as Otto."""
+def _isolated_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let git ignore the configuration of the machine, and commit as Otto."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -63,7 +63,7 @@ class UserMachine:
         return prepared(client, place, str(self.kept), caller, plugin)
 
     def set_up(self, client: str, sender: str = "otto", **given: Any) -> list[str]:
-        """The states of the files."""
+        """Set up a client, and return the states of the files."""
         setting = self.setting(client, sender, **given)
         setting.apply()
         return [change["state"] for change in setting.answer(with_diff=False)["changes"]]
@@ -79,16 +79,16 @@ class UserMachine:
         return undo_plan(client, place, str(self.kept), plugin)
 
     def forget(self) -> None:
-        """The workspace is gone, and the records with it."""
+        """Delete the workspace with its records."""
         shutil.rmtree(self.kept)
         self.kept.mkdir()
 
     def move(self) -> None:
-        """The repository is called otherwise from now on."""
+        """Rename the repository's directory."""
         self.repo = self.repo.rename(self.repo.parent / "moved")
 
     def everything(self) -> dict[str, bytes | None]:
-        """Every file and directory, but for git's own objects and the records."""
+        """Return all files and directories, except git's own files and the records."""
         found = [*self.repo.rglob("*"), *self.home.rglob("*")]
         return {
             str(path): path.read_bytes() if path.is_file() else None
@@ -114,7 +114,7 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 OTHERS_HOOKS = """\
 {
-    // what the team uses
+    // the team's hooks
     "hooks": {
         "Stop": [
             {"hooks": [{"type": "command", "command": "say done"}]}, // said aloud
@@ -171,7 +171,7 @@ def parsed(file: Path) -> Any:
 
 
 def rest_of(data: Any, client: str) -> Any:
-    """What is in it that is not ours, without what is empty."""
+    """Return the entries that are not Interlock's, without empty ones."""
     data = json.loads(json.dumps(data))
     for name in ("mcpServers", "mcp_servers"):
         data.get(name, {}).pop("interlock", None)
@@ -195,7 +195,7 @@ def emptied(data: Any) -> Any:
     return {k: left for k, v in data.items() if (left := emptied(v)) not in ({}, [])}
 
 
-# --- what is written
+# --- the content of the files
 
 
 def test_claude_code_gets_hooks_in_local_settings_and_a_server(machine: UserMachine) -> None:
@@ -217,7 +217,7 @@ def test_claude_code_gets_hooks_in_local_settings_and_a_server(machine: UserMach
     ]
 
 
-def test_the_hooks_of_claude_code_look_like_this() -> None:
+def test_the_hooks_of_claude_code_have_this_form() -> None:
     as_otto = ["--from", "otto", "--workspace", "/data/ws"]
     hooks = client_named("claude-code").hooks(CALLER)
     assert hooks["PreToolUse"] == [
@@ -244,7 +244,7 @@ def test_the_hooks_of_claude_code_look_like_this() -> None:
     ]
 
 
-def test_the_files_of_codex_look_like_this(machine: UserMachine) -> None:
+def test_the_files_of_codex_have_this_form(machine: UserMachine) -> None:
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
     wanted = client_named("codex").wanted(place, CALLER)
     config, hooks = wanted.documents
@@ -260,10 +260,10 @@ def test_the_files_of_codex_look_like_this(machine: UserMachine) -> None:
         {"hooks": [{"type": "command", "command": command.format("SessionEnd"), "timeout": 3}]}
     ]
     assert hooks.hooks["PreToolUse"][0]["matcher"] == "apply_patch|Edit|Write"
-    assert any("trust the hooks" in sentence for sentence in wanted.confirm)
+    assert any("trust Interlock's hooks" in sentence for sentence in wanted.confirm)
 
 
-def test_the_hooks_of_gemini_look_like_this() -> None:
+def test_the_hooks_of_gemini_have_this_form() -> None:
     assert client_named("gemini").hooks(CALLER)["BeforeTool"] == [
         {
             "matcher": "write_file|replace",
@@ -280,7 +280,7 @@ def test_the_hooks_of_gemini_look_like_this() -> None:
     ]
 
 
-def test_the_hooks_of_cursor_look_like_this(machine: UserMachine) -> None:
+def test_the_hooks_of_cursor_have_this_form(machine: UserMachine) -> None:
     machine.set_up("cursor")
     assert parsed(machine.repo / ".cursor" / "hooks.json")["version"] == 1
     assert client_named("cursor").hooks(CALLER)["stop"] == [
@@ -293,7 +293,7 @@ def test_the_hooks_of_cursor_look_like_this(machine: UserMachine) -> None:
 
 
 @each_client
-def test_every_hook_is_of_an_event_that_interlock_answers(client: str) -> None:
+def test_interlock_answers_every_event_with_a_hook(client: str) -> None:
     answered = client_of(client).EVENTS
     assert set(client_named(client).hooks(CALLER)) <= set(answered)
     steps = {answered[event] for event in client_named(client).hooks(CALLER)}
@@ -301,17 +301,17 @@ def test_every_hook_is_of_an_event_that_interlock_answers(client: str) -> None:
 
 
 @each_client
-def test_words_with_spaces_reach_interlock_whole(client: str) -> None:
+def test_words_with_spaces_are_not_split(client: str) -> None:
     caller = Invocation(("/my apps/interlock",), "otto", "/my data/it's")
     hooks = client_named(client).hooks(caller)
     assert hooks_in({"hooks": hooks}, client) == hooks
 
 
-# --- in, again, and out
+# --- setup, a second setup, and undo
 
 
 @pytest.mark.parametrize(("client", "name", "text"), CASES)
-def test_any_file_gets_our_entries_once_and_is_put_back_byte_for_byte(
+def test_setup_adds_entries_once_and_undo_restores_the_file_byte_for_byte(
     client: str, name: str, text: str, machine: UserMachine
 ) -> None:
     file = machine.repo / name
@@ -336,7 +336,7 @@ def test_any_file_gets_our_entries_once_and_is_put_back_byte_for_byte(
 
 
 @pytest.mark.parametrize(("client", "name", "text"), CASES)
-def test_what_a_person_changes_afterwards_stays_when_it_is_taken_back(
+def test_undo_keeps_the_later_changes_of_a_person(
     client: str, name: str, text: str, machine: UserMachine
 ) -> None:
     file = machine.repo / name
@@ -359,7 +359,7 @@ def test_what_a_person_changes_afterwards_stays_when_it_is_taken_back(
 
 
 @each_client
-def test_files_and_directories_that_were_made_are_gone_again(
+def test_undo_removes_files_and_directories_that_setup_created(
     client: str, machine: UserMachine
 ) -> None:
     before = machine.everything()
@@ -371,7 +371,7 @@ def test_files_and_directories_that_were_made_are_gone_again(
 
 
 @each_client
-def test_a_file_of_ours_with_something_of_a_persons_stays_without_our_entries(
+def test_undo_keeps_a_created_file_that_has_a_persons_entries(
     client: str, machine: UserMachine
 ) -> None:
     machine.set_up(client)
@@ -382,7 +382,7 @@ def test_a_file_of_ours_with_something_of_a_persons_stays_without_our_entries(
 
 
 @each_client
-def test_another_sender_takes_the_place_of_the_first_and_undo_goes_back_to_the_beginning(
+def test_a_second_sender_replaces_the_first_and_undo_restores_the_original(
     client: str, machine: UserMachine
 ) -> None:
     before = machine.everything()
@@ -395,9 +395,7 @@ def test_another_sender_takes_the_place_of_the_first_and_undo_goes_back_to_the_b
 
 
 @each_client
-def test_an_edit_between_two_setups_stays_when_it_is_taken_back(
-    client: str, machine: UserMachine
-) -> None:
+def test_undo_keeps_an_edit_between_two_setups(client: str, machine: UserMachine) -> None:
     machine.set_up(client)
     file = machine.repo / FILES[client][-1]
     file.write_text(jsonc.put(file.read_text(), ("theirs",), 1))
@@ -407,7 +405,7 @@ def test_an_edit_between_two_setups_stays_when_it_is_taken_back(
 
 
 @each_client
-def test_to_show_it_writes_nothing(client: str, machine: UserMachine) -> None:
+def test_print_writes_nothing(client: str, machine: UserMachine) -> None:
     before = machine.everything()
     changes = machine.setting(client).answer(with_diff=True)["changes"]
     assert all(f"+++ {change['file']}" in change["diff"] for change in changes)
@@ -425,7 +423,7 @@ def test_a_file_with_nothing_but_a_byte_order_mark_counts_as_empty(machine: User
     assert file.read_bytes() == b"\xef\xbb\xbf"
 
 
-def test_what_was_empty_before_us_is_there_and_empty_after_us(machine: UserMachine) -> None:
+def test_undo_restores_empty_entries(machine: UserMachine) -> None:
     file = machine.repo / ".gemini" / "settings.json"
     file.parent.mkdir()
     file.write_text('{"hooks": {"AfterTool": []}, "mcpServers": {}}')
@@ -436,7 +434,7 @@ def test_what_was_empty_before_us_is_there_and_empty_after_us(machine: UserMachi
 
 
 @pytest.mark.parametrize(("client", "name"), PER_FILE)
-def test_what_is_added_has_the_line_ends_of_the_file(
+def test_new_entries_have_the_line_ends_of_the_file(
     client: str, name: str, machine: UserMachine
 ) -> None:
     file = machine.repo / name
@@ -452,7 +450,7 @@ def test_what_is_added_has_the_line_ends_of_the_file(
 
 @pytest.mark.parametrize(("client", "name"), PER_FILE)
 @pytest.mark.parametrize("again", [False, True])
-def test_entries_of_ours_that_nobody_knows_of_are_taken_out(
+def test_undo_removes_entries_without_a_record(
     client: str, name: str, again: bool, machine: UserMachine
 ) -> None:
     file = machine.repo / name
@@ -472,9 +470,7 @@ def test_entries_of_ours_that_nobody_knows_of_are_taken_out(
 
 
 @each_client
-def test_when_the_workspace_is_gone_undo_takes_everything_out(
-    client: str, machine: UserMachine
-) -> None:
+def test_undo_removes_all_entries_of_a_deleted_workspace(client: str, machine: UserMachine) -> None:
     before = machine.everything().keys()
     machine.set_up(client)
     machine.forget()
@@ -484,9 +480,7 @@ def test_when_the_workspace_is_gone_undo_takes_everything_out(
 
 @each_client
 @pytest.mark.parametrize("again", [False, True])
-def test_a_moved_repository_is_as_before_after_undo(
-    client: str, again: bool, machine: UserMachine
-) -> None:
+def test_undo_restores_a_moved_repository(client: str, again: bool, machine: UserMachine) -> None:
     before = {name.replace("a repo", "moved"): data for name, data in machine.everything().items()}
     machine.set_up(client)
     machine.move()
@@ -497,7 +491,7 @@ def test_a_moved_repository_is_as_before_after_undo(
     assert machine.undo_plan(client).changes == []
 
 
-def test_a_hook_of_another_program_is_not_ours(machine: UserMachine) -> None:
+def test_undo_keeps_hooks_of_other_programs(machine: UserMachine) -> None:
     file = machine.repo / ".gemini" / "settings.json"
     file.parent.mkdir()
     others = ["mine hook gemini Stop", "interlock hook codex Stop", "interlock hook gemini", "'"]
@@ -509,7 +503,7 @@ def test_a_hook_of_another_program_is_not_ours(machine: UserMachine) -> None:
 
 
 @each_client
-def test_undo_in_the_project_says_what_is_left_in_the_users_configuration(
+def test_undo_in_the_project_reports_entries_in_the_users_configuration(
     client: str, machine: UserMachine
 ) -> None:
     machine.set_up(client, user=True)
@@ -530,7 +524,7 @@ def test_undo_in_the_project_says_what_is_left_in_the_users_configuration(
 
 
 @each_client
-def test_tracked_files_get_nothing_and_the_users_own_are_used(
+def test_setup_uses_the_users_files_if_git_tracks_the_projects(
     client: str, machine: UserMachine
 ) -> None:
     for name in FILES[client]:
@@ -550,7 +544,7 @@ def test_tracked_files_get_nothing_and_the_users_own_are_used(
 
 
 @each_client
-def test_undo_in_the_project_leaves_the_users_files_alone_where_the_projects_are_tracked(
+def test_undo_in_a_project_with_tracked_files_keeps_the_users_files(
     client: str, machine: UserMachine
 ) -> None:
     for name in FILES[client]:
@@ -565,7 +559,7 @@ def test_undo_in_the_project_leaves_the_users_files_alone_where_the_projects_are
 
 
 @each_client
-def test_what_a_team_has_committed_counts_as_set_up(client: str, machine: UserMachine) -> None:
+def test_committed_entries_count_as_set_up(client: str, machine: UserMachine) -> None:
     machine.set_up(client)
     git(machine.repo, "add", "--force", *FILES[client])
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
@@ -573,7 +567,7 @@ def test_what_a_team_has_committed_counts_as_set_up(client: str, machine: UserMa
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_anothers_server_of_that_name_comes_back_with_the_last_worktree(
+def test_the_undo_of_the_last_worktree_restores_another_server_of_that_name(
     first: int, machine: UserMachine
 ) -> None:
     users = machine.home / ".codex" / "config.toml"
@@ -596,7 +590,7 @@ def test_anothers_server_of_that_name_comes_back_with_the_last_worktree(
     assert machine.everything() == before
 
 
-def test_claude_codes_server_of_one_worktree_stands_in_the_users_file(machine: UserMachine) -> None:
+def test_claude_codes_server_of_one_worktree_is_in_the_users_file(machine: UserMachine) -> None:
     (machine.repo / ".mcp.json").write_text("{}")
     git(machine.repo, "add", ".mcp.json")
     users = machine.home / ".claude.json"
@@ -610,7 +604,7 @@ def test_claude_codes_server_of_one_worktree_stands_in_the_users_file(machine: U
 
 
 @each_client
-def test_the_users_own_configuration_is_used_on_purpose(client: str, machine: UserMachine) -> None:
+def test_the_flag_user_selects_the_users_configuration(client: str, machine: UserMachine) -> None:
     before = machine.everything()
     answer = machine.setting(client, user=True).answer(with_diff=False)
     assert all(change["file"].startswith(str(machine.home)) for change in answer["changes"])
@@ -620,7 +614,7 @@ def test_the_users_own_configuration_is_used_on_purpose(client: str, machine: Us
 
 
 @each_client
-def test_a_workspace_of_one_repository_is_not_named_for_every_project(
+def test_the_users_configuration_does_not_name_a_repositorys_workspace(
     client: str, machine: UserMachine
 ) -> None:
     setting = machine.setting(client, user=True, is_repositorys=True)
@@ -635,11 +629,11 @@ def test_a_workspace_of_one_repository_is_not_named_for_every_project(
     assert all("--workspace" in text for text in texts)
 
 
-# --- what is found by looking
+# --- finding entries
 
 
 @each_client
-def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
+def test_a_client_is_set_up_while_its_files_have_hooks_and_server(
     client: str, machine: UserMachine
 ) -> None:
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
@@ -656,7 +650,7 @@ def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
 
 
 @each_client
-def test_files_that_cannot_be_read_say_nothing(client: str, machine: UserMachine) -> None:
+def test_unreadable_files_count_as_empty(client: str, machine: UserMachine) -> None:
     for name in FILES[client]:
         (machine.repo / name).parent.mkdir(exist_ok=True)
         (machine.repo / name).write_bytes(b"{ \xff")
@@ -664,7 +658,7 @@ def test_files_that_cannot_be_read_say_nothing(client: str, machine: UserMachine
     assert inspect.found(client, place) == InstalledEntries()
 
 
-def test_what_is_called_is_alive_while_program_and_workspace_are_there(
+def test_entries_are_dead_if_their_program_does_not_exist(
     machine: UserMachine,
 ) -> None:
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
@@ -676,14 +670,14 @@ def test_what_is_called_is_alive_while_program_and_workspace_are_there(
     assert inspect.found("cursor", place).is_dead
 
 
-def test_a_plugin_says_whom_it_acts_as(machine: UserMachine) -> None:
+def test_the_sender_of_a_plugin_is_found(machine: UserMachine) -> None:
     at = str(machine.repo / "plugin")
     machine.set_up("claude-code", "iris", plugin=at)
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
     assert inspect.found("claude-code", place, at).sender == "iris"
 
 
-def test_codex_finds_the_hooks_of_a_linked_worktree_in_the_main_checkout(
+def test_codex_hooks_of_a_linked_worktree_are_in_the_main_checkout(
     machine: UserMachine,
 ) -> None:
     linked = machine.repo.parent / "linked"
@@ -695,7 +689,7 @@ def test_codex_finds_the_hooks_of_a_linked_worktree_in_the_main_checkout(
     assert git(machine.repo, "status", "--short") == git(linked, "status", "--short") == ""
 
 
-def test_shared_hooks_of_codex_stay_until_the_last_worktree_is_taken_back(
+def test_shared_hooks_of_codex_stay_until_the_undo_of_the_last_worktree(
     machine: UserMachine,
 ) -> None:
     linked = machine.repo.parent / "linked"
@@ -717,7 +711,7 @@ def test_shared_hooks_of_codex_stay_until_the_last_worktree_is_taken_back(
     assert machine.everything() == before
 
 
-def test_a_worktree_that_is_gone_uses_nothing(machine: UserMachine) -> None:
+def test_a_removed_worktree_does_not_count_as_a_user_of_the_file(machine: UserMachine) -> None:
     linked = machine.repo.parent / "linked"
     git(machine.repo, "worktree", "add", "--quiet", str(linked))
     before = machine.everything()
@@ -728,7 +722,7 @@ def test_a_worktree_that_is_gone_uses_nothing(machine: UserMachine) -> None:
     assert machine.everything() == before
 
 
-def test_whoever_renames_the_client_of_another_worktree_is_told(machine: UserMachine) -> None:
+def test_a_changed_sender_of_a_shared_file_is_reported(machine: UserMachine) -> None:
     linked = machine.repo.parent / "linked"
     git(machine.repo, "worktree", "add", "--quiet", str(linked))
     machine.set_up("codex")
@@ -737,7 +731,7 @@ def test_whoever_renames_the_client_of_another_worktree_is_told(machine: UserMac
     assert (notice["code"], "@iris" in notice["message"]) == ("SHARED_FILE", True)
 
 
-def test_lines_for_git_stay_while_another_worktree_needs_them(machine: UserMachine) -> None:
+def test_exclude_lines_stay_while_another_worktree_needs_them(machine: UserMachine) -> None:
     linked = machine.repo.parent / "linked"
     git(machine.repo, "worktree", "add", "--quiet", str(linked))
     before = machine.everything()
@@ -749,7 +743,7 @@ def test_lines_for_git_stay_while_another_worktree_needs_them(machine: UserMachi
     assert machine.everything() == before
 
 
-def test_a_line_that_was_there_before_us_stays(machine: UserMachine) -> None:
+def test_undo_keeps_an_exclude_line_that_existed_before_setup(machine: UserMachine) -> None:
     (machine.repo / ".git" / "info" / "exclude").write_text("/.mcp.json\n")
     before = machine.everything()
     machine.set_up("claude-code")
@@ -760,7 +754,7 @@ def test_a_line_that_was_there_before_us_stays(machine: UserMachine) -> None:
     assert machine.everything().keys() == before.keys()
 
 
-def test_outside_of_a_repository_the_files_are_those_of_the_directory(machine: UserMachine) -> None:
+def test_outside_of_a_repository_setup_uses_the_directory(machine: UserMachine) -> None:
     here = machine.home / "plain"
     here.mkdir()
     machine.set_up("gemini", at=here)
@@ -769,12 +763,12 @@ def test_outside_of_a_repository_the_files_are_those_of_the_directory(machine: U
     assert not any(here.iterdir())
 
 
-# --- what is refused
+# --- refusals
 
 
 @pytest.mark.parametrize(("client", "name"), PER_FILE)
 @pytest.mark.parametrize("text", [b"{ nope", b"\xff\xfe", b"[1]"])
-def test_a_file_that_cannot_be_read_is_named_and_nothing_changes(
+def test_an_invalid_file_is_named_and_nothing_changes(
     client: str, name: str, text: bytes, machine: UserMachine
 ) -> None:
     if name.endswith("toml") and text == b"[1]":
@@ -811,11 +805,11 @@ def test_a_read_only_file_is_refused_and_nothing_changes(
 def test_hooks_of_another_shape_are_refused(machine: UserMachine) -> None:
     (machine.repo / ".gemini").mkdir()
     (machine.repo / ".gemini" / "settings.json").write_text('{"hooks": []}')
-    with pytest.raises(Usage, match="hooks is no object"):
+    with pytest.raises(Usage, match="hooks is not an object"):
         machine.set_up("gemini")
 
 
-def test_a_link_is_followed_and_stays_one(machine: UserMachine) -> None:
+def test_setup_follows_a_symbolic_link_and_keeps_it(machine: UserMachine) -> None:
     real = machine.home / "real.json"
     real.write_text("{}")
     (machine.repo / ".gemini").mkdir()
@@ -828,11 +822,11 @@ def test_a_link_is_followed_and_stays_one(machine: UserMachine) -> None:
     assert (link.is_symlink(), real.read_text()) == (True, "{}")
 
 
-def test_a_file_that_somebody_changes_meanwhile_is_not_overwritten(machine: UserMachine) -> None:
+def test_a_file_that_changed_after_the_plan_is_not_overwritten(machine: UserMachine) -> None:
     setting = machine.setting("cursor")
     (machine.repo / ".cursor").mkdir()
     (machine.repo / ".cursor" / "hooks.json").write_text("{}")
-    with pytest.raises(Usage, match="somebody else is changing it"):
+    with pytest.raises(Usage, match="another program has changed it"):
         setting.apply()
     assert not (machine.repo / ".cursor" / "mcp.json").exists()
     assert (machine.repo / ".cursor" / "hooks.json").read_text() == "{}"
@@ -841,7 +835,7 @@ def test_a_file_that_somebody_changes_meanwhile_is_not_overwritten(machine: User
 # --- a plugin
 
 
-def test_a_plugin_holds_everything_and_is_gone_again(machine: UserMachine) -> None:
+def test_a_plugin_has_all_entries_and_undo_removes_it(machine: UserMachine) -> None:
     place = machine.repo / "plugin"
     before = machine.everything()
     machine.set_up("claude-code", plugin=str(place))
@@ -864,14 +858,14 @@ def test_a_plugin_holds_everything_and_is_gone_again(machine: UserMachine) -> No
     assert machine.everything() == before
 
 
-def test_a_plugin_is_not_written_over_files_of_others(machine: UserMachine) -> None:
+def test_a_plugin_does_not_overwrite_other_files(machine: UserMachine) -> None:
     (machine.repo / "plugin").mkdir()
     (machine.repo / "plugin" / ".mcp.json").write_text("{}")
-    with pytest.raises(Usage, match="name an empty or a new one"):
+    with pytest.raises(Usage, match="Name an empty directory"):
         machine.set_up("claude-code", plugin=str(machine.repo / "plugin"))
 
 
-def test_a_file_of_the_plugin_that_was_changed_stays(machine: UserMachine) -> None:
+def test_undo_keeps_a_changed_file_of_the_plugin(machine: UserMachine) -> None:
     place = machine.repo / "plugin"
     machine.set_up("claude-code", plugin=str(place))
     skill = place / "skills" / "interlock" / "SKILL.md"

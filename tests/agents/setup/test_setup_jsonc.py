@@ -1,4 +1,4 @@
-"""JSON with comments, changed in place: what is meant changes, and no other byte does."""
+"""JSON with comments, edited in place: an edit changes its entry and no other byte."""
 
 import json
 from typing import Any
@@ -26,35 +26,35 @@ def test_a_new_member_follows_the_last_one_and_its_comment() -> None:
     )
 
 
-def test_a_trailing_comma_stays_the_custom_of_the_file() -> None:
+def test_a_file_with_trailing_commas_keeps_them() -> None:
     assert jsonc.put('{\n  "a": 1,\n}', ("b",), 2) == '{\n  "a": 1,\n  "b": 2,\n}'
 
 
-def test_what_stands_on_one_line_stays_on_one_line() -> None:
+def test_an_object_on_one_line_stays_on_one_line() -> None:
     assert jsonc.put('{"a": 1}', ("b", "c"), [2]) == '{"a": 1, "b": {"c": [2]}}'
     assert jsonc.put('{"a": {}}', ("a", "b"), 2) == '{"a": {"b": 2}}'
     assert jsonc.append('{"a": [1]}', ("a",), 2) == '{"a": [1, 2]}'
 
 
-def test_an_empty_object_opens_up() -> None:
+def test_a_member_in_an_empty_object_gets_its_own_line() -> None:
     assert jsonc.put("{}", ("a",), 1) == '{\n  "a": 1\n}'
     assert jsonc.put("{ // nothing yet\n}\n", ("a",), 1) == '{ // nothing yet\n  "a": 1\n}\n'
 
 
-def test_line_ends_and_indentation_are_those_of_the_file() -> None:
+def test_new_text_has_the_line_ends_and_indentation_of_the_file() -> None:
     assert jsonc.put('{\r\n\t"a": 1\r\n}', ("b",), {"c": 2}) == (
         '{\r\n\t"a": 1,\r\n\t"b": {\r\n\t\t"c": 2\r\n\t}\r\n}'
     )
 
 
-def test_a_messy_file_keeps_every_comment() -> None:
+def test_an_edit_keeps_every_comment() -> None:
     text = jsonc.append(jsonc.put(MESSY, ("c", "d"), 3), ("b",), 4)
     assert text == MESSY.replace("[1, 2,]", "[1, 2, 4,]").replace(
         '"c": {}', '"c": {\n\t\t"d": 3\n\t}'
     )
 
 
-def test_what_was_put_in_comes_out_again() -> None:
+def test_drop_reverts_put() -> None:
     for path in (("z",), ("c", "z"), ("new", "z")):
         put = jsonc.put(MESSY, path, {"x": [1]})
         assert jsonc.drop(put, path[:1] if path[0] == "new" else path) == MESSY
@@ -74,13 +74,13 @@ def test_what_was_put_in_comes_out_again() -> None:
         ('{\n // left\n "a": 1\n}', ("a",), "{\n // left\n}"),
     ],
 )
-def test_a_member_or_element_is_taken_out_with_its_comma(
+def test_a_member_or_element_is_removed_with_its_comma(
     text: str, path: tuple[str | int, ...], left: str
 ) -> None:
     assert jsonc.drop(text, path) == left
 
 
-def test_of_two_members_with_one_name_the_last_is_meant() -> None:
+def test_of_two_members_with_one_name_the_last_is_changed() -> None:
     assert jsonc.put('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
 
 
@@ -91,20 +91,20 @@ def test_of_two_members_with_one_name_the_last_is_meant() -> None:
         *("'a'", '{"a": 01}', '{"a": "\n"}', "{a: 1}", "/* open", '{"a": /', "[" * 10_000),
     ],
 )
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(jsonc.NotJson):
         jsonc.load(text)
 
 
-def test_the_line_that_cannot_be_read_is_named() -> None:
+def test_the_error_names_the_invalid_line() -> None:
     with pytest.raises(jsonc.NotJson, match="line 3"):
         jsonc.load('{\n"a": 1\n"b": 2}')
 
 
 def test_a_member_of_another_shape_is_not_replaced() -> None:
-    with pytest.raises(jsonc.NotJson, match="a is no object"):
+    with pytest.raises(jsonc.NotJson, match="a is not an object"):
         jsonc.put('{"a": [1]}', ("a", "b"), 1)
-    with pytest.raises(jsonc.NotJson, match="a is no list"):
+    with pytest.raises(jsonc.NotJson, match="a is not a list"):
         jsonc.append('{"a": {}}', ("a",), 1)
 
 
@@ -118,7 +118,7 @@ blanks = st.sampled_from(["", " ", "\n", "\r\n\t", " // c\n", "/* c, */", "\n  "
 
 
 def written(data: st.DataObject, value: Any) -> str:
-    """The value as somebody may have typed it."""
+    """Return the value as JSON with random blanks, comments and trailing commas."""
 
     def blank() -> str:
         return data.draw(blanks)
@@ -138,7 +138,7 @@ def written(data: st.DataObject, value: Any) -> str:
 
 
 @given(st.data(), st.dictionaries(names, plain, max_size=4), names, plain)
-def test_any_object_in_any_spelling_can_be_changed_and_changed_back(
+def test_any_object_in_any_format_can_be_changed_and_restored(
     data: st.DataObject, before: dict[str, Any], name: str, value: Any
 ) -> None:
     text = written(data, before)
@@ -154,7 +154,7 @@ def test_any_object_in_any_spelling_can_be_changed_and_changed_back(
 
 
 @given(st.data(), st.lists(plain, max_size=4), plain)
-def test_any_list_in_any_spelling_can_grow_and_shrink(
+def test_any_list_in_any_format_can_grow_and_shrink(
     data: st.DataObject, before: list[Any], value: Any
 ) -> None:
     text = '{"list": ' + written(data, before) + "}"

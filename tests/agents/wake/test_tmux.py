@@ -1,5 +1,5 @@
-"""Waking by tmux, in a real tmux: a client at an empty prompt is told once, and everybody else gets
-not a single byte."""
+"""Waking by tmux, in a real tmux: a client at an empty prompt gets the pointer once, and no other
+program gets a single byte."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from world.paths import WORLD
 
 LIMIT_S = 30.0
 PROGRAM = WORLD / "fake_terminal_client.py"
-# What each client's process is called; Gemini is a script that node runs.
+# The name of each client's process. Gemini is a script that node runs.
 CALLED = {"claude-code": "claude", "codex": "codex", "gemini": "node", "cursor": "cursor-agent"}
 LINE = "Interlock: 2 messages from vera are waiting. Read them with: interlock inbox"
 POINTER = Pointer(LINE, 2, ("m1", "m2"))
 
-# A laptop may lack tmux; in CI a missing one fails.
+# Without tmux, these tests are skipped on a laptop, and fail in CI.
 IN_CI = "CI" in os.environ
 pytestmark = [
     pytest.mark.skipif(not (IN_CI or shutil.which("tmux")), reason="tmux is not installed"),
@@ -37,7 +37,7 @@ pytestmark = [
 def eventually(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not holds():
-        assert time.monotonic() < deadline, f"it never came to this: {what}"
+        assert time.monotonic() < deadline, f"timeout while waiting for: {what}"
         time.sleep(0.02)
 
 
@@ -62,11 +62,11 @@ class Client(NamedTuple):
 
 
 class Server:
-    """A tmux of the test's own."""
+    """A separate tmux server for the tests."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        # A socket's path has room for a hundred bytes or so.
+        # The path of a socket can have only about a hundred bytes.
         self.socket = str(home / "s")
         self.ask("-f", os.devnull, "new-session", "-d", "-x", "100", "-y", "30", "cat")
         self.ask("set-option", "-g", "remain-on-exit", "on")
@@ -91,7 +91,8 @@ class Server:
         return self.client_in(pane, directory, name)
 
     def command(self, directory: Path, name: str, mode: str) -> list[str]:
-        """A python that is called as the client is; it finds its home through the link."""
+        """Return a command that runs Python under the name of the client's program. The symbolic
+        link leads Python to its installation."""
         directory.mkdir()
         program = directory / CALLED[name]
         program.symlink_to(os.path.realpath(sys.executable))
@@ -111,7 +112,7 @@ class Server:
         directory = self.home / f"c{len(list(self.home.glob('c*')))}"
         command = " ".join(self.command(directory, name, mode))
         self.ask("send-keys", "-t", pane, "-l", f"{command}; echo end''ed")
-        # Not Enter: whoever was suspended left the terminal as it had it.
+        # Not Enter: a suspended client has left the terminal in raw mode.
         self.ask("send-keys", "-t", pane, "C-j")
         return self.client_in(pane, directory, name)
 
@@ -121,7 +122,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    assert shutil.which("tmux"), "tmux is missing, and CI must not pass without it"
+    assert shutil.which("tmux"), "CI must not pass without tmux"
     server = Server(tmp_path_factory.mktemp("t"))
     try:
         yield server
@@ -131,7 +132,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def tmux(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A tmux with one window, at which the adapter is as patient as the tests are."""
+    """A tmux with one window, and an adapter with the timeouts of the tests."""
     monkeypatch.setattr("interlock.agents.wake.tmux.COMMAND_TIMEOUT_S", LIMIT_S)
     monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", LIMIT_S)
     yield server
@@ -142,14 +143,14 @@ def pane_of(client: Client) -> str:
     return client.window.ways["tmux"]["pane"]
 
 
-def left_alone(client: Client, why: str, window: Window | None = None) -> None:
+def assert_not_woken(client: Client, why: str, window: Window | None = None) -> None:
     with pytest.raises(NotWoken, match=why):
         Tmux().wake(window or client.window, POINTER)
     assert client.bytes == b""
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_client_at_its_prompt_gets_the_pointer_once_and_submits_it_once(
+def test_a_client_at_an_empty_prompt_gets_and_submits_the_pointer_once(
     tmux: Server, name: str
 ) -> None:
     client = tmux.client(name)
@@ -159,21 +160,21 @@ def test_a_client_at_its_prompt_gets_the_pointer_once_and_submits_it_once(
     assert client.bytes == b"\x1b[200~" + LINE.encode() + b"\x1b[201~\r"
 
 
-def test_a_client_can_be_woken_again_after_it_was_told(tmux: Server) -> None:
+def test_a_client_can_be_woken_a_second_time(tmux: Server) -> None:
     client = tmux.client()
     Tmux().wake(client.window, POINTER)
     Tmux().wake(client.window, Pointer("Interlock: 1 message is waiting.", 1, ("m3",)))
     assert client.submitted == [LINE, "Interlock: 1 message is waiting."]
 
 
-def test_a_pointer_that_fills_several_lines_of_the_prompt_arrives_whole(tmux: Server) -> None:
+def test_a_pointer_of_several_screen_lines_arrives_whole(tmux: Server) -> None:
     client = tmux.client()
     line = "Interlock: " + " ".join(f"{number} from agent-{number}," for number in range(15))
     Tmux().wake(client.window, Pointer(line, 15, ()))
     assert client.submitted == [line]
 
 
-def test_nothing_is_left_in_the_buffers_of_tmux(tmux: Server) -> None:
+def test_no_paste_buffer_remains_in_tmux(tmux: Server) -> None:
     Tmux().wake(tmux.client().window, POINTER)
     assert tmux.ask("list-buffers") == ""
 
@@ -182,44 +183,44 @@ def test_nothing_is_left_in_the_buffers_of_tmux(tmux: Server) -> None:
 @pytest.mark.parametrize(
     ("mode", "why"),
     [
-        ("busy", "at work"),
+        ("busy", "the agent is working"),
         ("asking", "waiting for a person's decision"),
-        ("typed", "something is typed"),
-        ("hidden", "something is typed|not to be seen"),
+        ("typed", "its prompt is not empty"),
+        ("hidden", "its prompt is not empty|shows no prompt"),
     ],
 )
 def test_a_client_that_is_not_at_an_empty_prompt_gets_nothing(
     tmux: Server, name: str, mode: str, why: str
 ) -> None:
-    left_alone(tmux.client(name, mode), why)
+    assert_not_woken(tmux.client(name, mode), why)
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_client_whose_screen_changes_gets_nothing(
+def test_a_client_with_a_changing_screen_gets_nothing(
     tmux: Server, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = tmux.client(name, "spinning")
 
     def sleep_until_redrawn(seconds: float) -> None:
-        """Sleep, and wait for the next frame: a busy machine may let the client draw none."""
+        """Sleep, then wait for the next frame: on a busy machine the client may not draw one."""
         before = tmux.shown(pane_of(client))
         time.sleep(seconds)
         eventually(lambda: tmux.shown(pane_of(client)) != before, "the client has drawn again")
 
     clock = SimpleNamespace(sleep=sleep_until_redrawn, monotonic=time.monotonic)
     monkeypatch.setattr("interlock.agents.wake.tmux.time", clock)
-    left_alone(client, "its screen is changing")
+    assert_not_woken(client, "its screen is changing")
 
 
-def test_a_client_whose_title_spins_gets_nothing(tmux: Server) -> None:
+def test_a_client_with_a_spinner_in_its_title_gets_nothing(tmux: Server) -> None:
     client = tmux.client()
     tmux.ask("select-pane", "-t", pane_of(client), "-T", "⠐ fixing the tests")
-    left_alone(client, "at work")
+    assert_not_woken(client, "the agent is working")
 
 
-def test_a_client_that_is_taken_for_another_gets_nothing(tmux: Server) -> None:
+def test_another_client_than_the_window_names_gets_nothing(tmux: Server) -> None:
     client = tmux.client("codex")
-    left_alone(client, "codex runs there", client.window._replace(client="claude-code"))
+    assert_not_woken(client, "it runs codex", client.window._replace(client="claude-code"))
 
 
 def test_a_shell_gets_nothing(tmux: Server) -> None:
@@ -230,7 +231,7 @@ def test_a_shell_gets_nothing(tmux: Server) -> None:
     tmux.ask("send-keys", "-t", pane, "Enter")
     eventually(lambda: "\nready\n" in tmux.shown(pane), "the shell asks for the next command")
     before = tmux.shown(pane)
-    with pytest.raises(NotWoken, match="sh runs there"):
+    with pytest.raises(NotWoken, match="sh, not the client"):
         Tmux().wake(Window("otto-cli", "s1", "claude-code", pid, ways), POINTER)
     assert tmux.shown(pane) == before
 
@@ -246,13 +247,13 @@ def test_a_shell_in_front_of_a_suspended_client_gets_nothing(tmux: Server) -> No
             "the shell asks for the next command",
         )
         before = tmux.shown(pane)
-        left_alone(client, "sh runs there")
+        assert_not_woken(client, "sh, not the client")
         assert tmux.shown(pane) == before
     finally:
         os.kill(client.window.pid, signal.SIGKILL)
 
 
-def test_a_client_in_front_of_a_suspended_one_does_not_get_what_is_for_that(tmux: Server) -> None:
+def test_a_client_in_front_of_a_suspended_client_does_not_get_its_pointer(tmux: Server) -> None:
     behind = tmux.client_of_a_shell("claude-code", "idle")
     pane = pane_of(behind)
     assert behind.window.pid is not None
@@ -260,70 +261,72 @@ def test_a_client_in_front_of_a_suspended_one_does_not_get_what_is_for_that(tmux
     try:
         eventually(lambda: "ended" in tmux.shown(pane), "the shell has the terminal")
         front = tmux.client_of_a_shell("claude-code", "idle", pane)
-        left_alone(behind, "is not what runs there")
+        assert_not_woken(behind, "is not in its foreground")
         assert front.bytes == b""
     finally:
         os.kill(behind.window.pid, signal.SIGKILL)
 
 
-def test_a_client_that_a_shell_started_is_told(tmux: Server) -> None:
+def test_a_client_that_a_shell_started_is_woken(tmux: Server) -> None:
     client = tmux.client_of_a_shell("codex", "idle")
     Tmux().wake(client.window, POINTER)
     assert client.submitted == [LINE]
 
 
-def test_a_client_that_another_program_started_is_told(tmux: Server) -> None:
+def test_a_client_that_another_program_started_is_woken(tmux: Server) -> None:
     directory = tmux.home / "run"
     code = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     command = tmux.command(directory, "claude-code", "idle")
     pane = tmux.pane(sys.executable, "-c", code, *command)
     client = tmux.client_in(pane, directory)
     leader = int(tmux.ask("display-message", "-p", "-t", pane, "#{pane_pid}"))
-    left_alone(client, "is not what runs there", client.window._replace(pid=leader))
+    assert_not_woken(client, "is not in its foreground", client.window._replace(pid=leader))
     Tmux().wake(client.window, POINTER)
     assert client.submitted == [LINE]
 
 
-def test_another_clients_process_gets_nothing(tmux: Server) -> None:
+def test_a_client_with_another_process_id_gets_nothing(tmux: Server) -> None:
     client, other = tmux.client(), tmux.client()
-    left_alone(client, "is not what runs there", client.window._replace(pid=other.window.pid))
+    assert_not_woken(
+        client, "is not in its foreground", client.window._replace(pid=other.window.pid)
+    )
     assert other.bytes == b""
 
 
 def test_a_process_that_is_no_client_gets_nothing(tmux: Server) -> None:
     client = tmux.client()
-    left_alone(client, "is not what runs there", client.window._replace(pid=os.getpid()))
+    assert_not_woken(client, "is not in its foreground", client.window._replace(pid=os.getpid()))
 
 
 def test_a_pane_in_copy_mode_gets_nothing(tmux: Server) -> None:
     client = tmux.client()
     tmux.ask("copy-mode", "-t", pane_of(client))
-    left_alone(client, "looking through")
+    assert_not_woken(client, "scrolling or searching")
 
 
-def test_a_pane_that_types_into_others_gets_nothing(tmux: Server) -> None:
+def test_a_synchronized_pane_gets_nothing(tmux: Server) -> None:
     client = tmux.client()
     tmux.ask("split-window", "-t", pane_of(client), "cat")
     tmux.ask("set-option", "-w", "-t", pane_of(client), "synchronize-panes", "on")
-    left_alone(client, "other panes")
+    assert_not_woken(client, "other panes")
 
 
-def test_a_pane_that_takes_no_input_gets_nothing(tmux: Server) -> None:
+def test_a_pane_with_disabled_input_gets_nothing(tmux: Server) -> None:
     client = tmux.client()
     tmux.ask("select-pane", "-d", "-t", pane_of(client))
-    left_alone(client, "takes no input")
+    assert_not_woken(client, "its input is off")
 
 
-def test_a_dead_pane_and_one_that_is_gone_get_nothing(tmux: Server) -> None:
+def test_dead_and_closed_panes_get_nothing(tmux: Server) -> None:
     client = tmux.client()
     pane = pane_of(client)
     assert client.window.pid is not None
     os.kill(client.window.pid, signal.SIGKILL)
     dead = ("display-message", "-p", "-t", pane, "#{pane_dead}")
     eventually(lambda: tmux.ask(*dead) == "1", "the pane is dead")
-    left_alone(client, "has ended")
+    assert_not_woken(client, "has ended")
     tmux.ask("kill-pane", "-t", pane)
-    left_alone(client, "no pane|can't find pane")
+    assert_not_woken(client, "no longer exists|can't find pane")
 
 
 @pytest.mark.parametrize(
@@ -337,45 +340,43 @@ def test_a_dead_pane_and_one_that_is_gone_get_nothing(tmux: Server) -> None:
         {"socket": "a\0b"},
     ],
 )
-def test_what_is_no_pane_of_a_tmux_of_ours_is_not_touched(
-    tmux: Server, way: dict[str, str]
-) -> None:
+def test_an_invalid_pane_or_socket_gets_nothing(tmux: Server, way: dict[str, str]) -> None:
     client = tmux.client()
     ways = {"tmux": client.window.ways["tmux"] | way}
-    left_alone(client, "no pane of a tmux of ours", client.window._replace(ways=ways))
+    assert_not_woken(client, "a pane of this user's tmux", client.window._replace(ways=ways))
 
 
 @pytest.mark.parametrize("missing", ["client", "pid", "ways"])
-def test_a_window_of_which_too_little_is_known_gets_nothing(tmux: Server, missing: str) -> None:
+def test_an_incomplete_window_gets_nothing(tmux: Server, missing: str) -> None:
     client = tmux.client()
     unknown: dict[str, object] = {missing: {} if missing == "ways" else None}
     window = client.window._replace(**unknown)  # type: ignore[arg-type]
     assert not Tmux().can_wake(window)
-    left_alone(client, "not known", window)
+    assert_not_woken(client, "does not name a known client", window)
 
 
-def test_enter_is_not_pressed_where_the_line_does_not_appear(
+def test_enter_is_not_pressed_if_the_line_does_not_appear(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 0.5)
     client = tmux.client(mode="deaf")
-    with pytest.raises(InDoubt, match="not to be seen"):
+    with pytest.raises(InDoubt, match="does not show the line"):
         Tmux().wake(client.window, POINTER)
     assert client.bytes.count(b"\r") == 0
     assert client.submitted == []
 
 
-def test_enter_is_not_pressed_where_a_person_typed_meanwhile(
+def test_enter_is_not_pressed_if_a_person_typed_in_between(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 0.5)
     client = tmux.client(mode="meddled")
-    with pytest.raises(InDoubt, match="not to be seen"):
+    with pytest.raises(InDoubt, match="does not show the line"):
         Tmux().wake(client.window, POINTER)
     assert client.submitted == []
 
 
-def test_enter_is_not_pressed_in_a_shell_that_took_the_clients_place(tmux: Server) -> None:
+def test_enter_is_not_pressed_if_the_client_has_ended(tmux: Server) -> None:
     client = tmux.client_of_a_shell("claude-code", "leaving")
     with pytest.raises(InDoubt, match="Enter was not pressed"):
         Tmux().wake(client.window, POINTER)
@@ -383,12 +384,12 @@ def test_enter_is_not_pressed_in_a_shell_that_took_the_clients_place(tmux: Serve
     assert client.bytes.endswith(b"\x1b[201~")
 
 
-def test_enter_is_pressed_once_even_where_it_does_nothing(
+def test_enter_is_pressed_once_even_if_it_has_no_effect(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 3.0)
     client = tmux.client(mode="stuck")
-    with pytest.raises(InDoubt, match="still stands there"):
+    with pytest.raises(InDoubt, match="still shows the line"):
         Tmux().wake(client.window, POINTER)
     assert client.bytes.count(b"\r") == 1
 
@@ -409,7 +410,7 @@ def test_enter_is_pressed_once_even_where_it_does_nothing(
         "-t %0 -- ;",
     ],
 )
-def test_a_text_made_to_do_harm_is_one_line_of_text(tmux: Server, text: str) -> None:
+def test_a_malicious_text_arrives_as_one_line_of_text(tmux: Server, text: str) -> None:
     client = tmux.client()
     Tmux().wake(client.window, Pointer(text, 1, ()))
     begin, line, end = client.bytes[:6], client.bytes[6:-7], client.bytes[-7:]

@@ -1,4 +1,5 @@
-"""`wake.toml` is the owner's, is understood whole or not at all, and is followed as it changes."""
+"""`wake.toml` belongs to the owner. An invalid file is refused as a whole, and changes take effect
+at once."""
 
 import logging
 import os
@@ -39,11 +40,11 @@ def names(adapters: Adapters) -> list[str]:
     return [adapter.name for adapter in adapters.now()]
 
 
-def test_without_a_file_only_what_needs_no_consent_is_on(tmp_path: Path) -> None:
+def test_without_a_file_only_adapters_that_need_no_consent_are_on(tmp_path: Path) -> None:
     assert read(str(tmp_path)) == {"tmux": False, "codex": True, "commands": {}, "plugins": {}}
 
 
-def test_a_whole_file_is_understood(tmp_path: Path) -> None:
+def test_a_file_with_all_keys_is_parsed(tmp_path: Path) -> None:
     write(tmp_path, WHOLE)
     assert read(str(tmp_path)) == {
         "tmux": True,
@@ -56,22 +57,25 @@ def test_a_whole_file_is_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("tmux = ", "not TOML"),
-        ("tmuks = true", "tmuks in wake.toml: There is no such key"),
-        ("tmux = 1", "tmux in wake.toml: It is true or false"),
+        ("tmux = ", "not valid TOML"),
+        ("tmuks = true", "tmuks in wake.toml: Unknown key"),
+        ("tmux = 1", "tmux in wake.toml: The value must be true or false"),
         ('codex = "yes"', "codex in wake.toml"),
-        ("commands = []", "commands in wake.toml: It is a table"),
-        ('[commands]\notto = "notify-send"', "commands.otto in wake.toml: A command is a list"),
+        ("commands = []", "commands in wake.toml: The value must be a table"),
+        (
+            '[commands]\notto = "notify-send"',
+            "commands.otto in wake.toml: A command must be a list",
+        ),
         ("[commands]\notto = []", "commands.otto"),
         ('[commands]\notto = [""]', "commands.otto"),
         ('[commands]\notto = ["a", 1]', "commands.otto"),
         ('[commands]\notto = ["a\\u0000"]', "commands.otto"),
-        ("[plugins]\nfile = 1", "plugins.file in wake.toml: It is a table"),
-        (b"\xff", "not UTF-8"),
-        ("#" * (LARGEST + 1), "more than"),
+        ("[plugins]\nfile = 1", "plugins.file in wake.toml: The value must be a table"),
+        (b"\xff", "not valid UTF-8"),
+        ("#" * (LARGEST + 1), "larger than"),
     ],
 )
-def test_a_file_that_is_not_understood_is_refused_with_what_is_wrong(
+def test_an_invalid_file_is_refused_with_the_cause(
     tmp_path: Path, text: str | bytes, why: str
 ) -> None:
     write(tmp_path, text)
@@ -80,15 +84,15 @@ def test_a_file_that_is_not_understood_is_refused_with_what_is_wrong(
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_other_users_can_write_is_refused(tmp_path: Path, mode: int) -> None:
     write(tmp_path, WHOLE).chmod(mode)
     with pytest.raises(Usage, match="chmod go-w"):
         read(str(tmp_path))
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    with pytest.raises(Usage, match="cannot be read"):
+    with pytest.raises(Usage, match="Cannot read wake"):
         read(str(tmp_path))
 
 
@@ -101,7 +105,7 @@ def test_adapters_follow_the_file(tmp_path: Path) -> None:
     assert names(adapters) == ["codex"]
 
 
-def test_adapters_are_made_anew_only_when_the_file_has_changed(tmp_path: Path) -> None:
+def test_adapters_are_loaded_again_only_after_the_file_has_changed(tmp_path: Path) -> None:
     adapters = Adapters(str(tmp_path))
     before = adapters.now()
     assert adapters.now() is before
@@ -109,7 +113,7 @@ def test_adapters_are_made_anew_only_when_the_file_has_changed(tmp_path: Path) -
     assert adapters.now() is not before
 
 
-def test_adapters_stay_as_they_were_while_the_file_is_wrong(
+def test_adapters_stay_unchanged_while_the_file_is_invalid(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, WHOLE)
@@ -124,12 +128,12 @@ def test_adapters_stay_as_they_were_while_the_file_is_wrong(
     assert names(adapters) == []
 
 
-def test_a_file_that_is_wrong_from_the_start_switches_nothing_on(tmp_path: Path) -> None:
+def test_a_file_that_is_invalid_from_the_start_turns_no_adapter_on(tmp_path: Path) -> None:
     write(tmp_path, "tmux = 1")
     assert names(Adapters(str(tmp_path))) == []
 
 
-def test_the_page_shows_a_file_that_is_understood() -> None:
+def test_the_docs_page_shows_a_valid_file() -> None:
     page = PAGE.read_text()
     *_, shown = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     config = parse(shown)

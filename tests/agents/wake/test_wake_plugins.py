@@ -1,6 +1,7 @@
-"""Adapters come from installed packages too, and a package that is broken harms nobody else.
+"""Installed packages can add adapters, and a broken package does not affect the others.
 
-Packages are put where Python finds what is installed, as an installer would leave them.
+The tests write packages into a directory on Python's path, in the form in which an installer leaves
+them.
 """
 
 import logging
@@ -32,9 +33,9 @@ def interlock_wake_adapters(config): return [Bell()]
 HOOK = "from interlock.plugins import hookimpl\n@hookimpl\ndef "
 
 BROKEN = {
-    "no Python": "this is no Python",
-    "raises when imported": "raise RuntimeError('no')",
-    "raises when asked": f"{HOOK}interlock_wake_adapters(config): raise RuntimeError('no')",
+    "not Python": "this is not Python",
+    "raises at import": "raise RuntimeError('no')",
+    "raises at the call": f"{HOOK}interlock_wake_adapters(config): raise RuntimeError('no')",
     "misspelt": f"{HOOK}interlock_wake_adapter(config): return []",
     "wrong argument": f"{HOOK}interlock_wake_adapters(settings): return []",
     "no list": f"{HOOK}interlock_wake_adapters(config): return 1",
@@ -46,7 +47,7 @@ BROKEN = {
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of installed packages, the first that Python looks into."""
+    """A directory of installed packages, first on Python's path."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
@@ -61,7 +62,7 @@ def install(site: Path, name: str, module: str, text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> object:
+def unload_plugin_modules() -> object:
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -69,7 +70,7 @@ def forgotten() -> object:
             del sys.modules[name]
 
 
-def test_ours_are_a_plugin_like_any_other() -> None:
+def test_interlocks_own_adapters_come_from_a_plugin() -> None:
     config = parse('tmux = true\n[commands]\n"*" = ["tell"]')
     assert [adapter.name for adapter in adapters(config)] == ["tmux", "command", "codex"]
 
@@ -80,7 +81,7 @@ def test_an_installed_plugin_adds_its_adapters(site: Path) -> None:
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-def test_a_broken_plugin_is_reported_and_the_others_stay(
+def test_a_broken_plugin_is_logged_and_the_others_work(
     site: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(site, "a-broken", "plugin_a", text)
@@ -92,7 +93,7 @@ def test_a_broken_plugin_is_reported_and_the_others_stay(
     assert vars(record)["why"]
 
 
-def test_the_example_works_as_it_is_installed(site: Path, tmp_path: Path) -> None:
+def test_the_installed_example_plugin_works(site: Path, tmp_path: Path) -> None:
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     ((name, module),) = project["entry-points"][GROUP].items()
     install(site, name, module, (EXAMPLE / f"{module}.py").read_text())

@@ -1,4 +1,4 @@
-"""Waking by a program: Codex's own command, and the user's."""
+"""Waking by a program: Codex's own command, and the owner's command."""
 
 import json
 import os
@@ -29,7 +29,8 @@ def program(path: Path, text: str) -> str:
 
 @pytest.fixture
 def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A codex that writes down how it was called; `refuse` beside it makes it refuse."""
+    """A fake codex that writes its arguments to the file `called`. It fails if the file `refuse`
+    exists."""
     program(
         tmp_path / "bin" / "codex",
         f"open({str(tmp_path / 'called')!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
@@ -39,7 +40,7 @@ def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_codex_is_given_the_pointer_for_its_thread(codex: Path) -> None:
+def test_codex_gets_the_pointer_for_its_thread(codex: Path) -> None:
     with pytest.raises(InDoubt):
         Codex().wake(window({"codex": {"thread": THREAD}}), POINTER)
     (called,) = (codex / "called").read_text().splitlines()
@@ -47,22 +48,22 @@ def test_codex_is_given_the_pointer_for_its_thread(codex: Path) -> None:
     assert json.loads(called) == ["queue", f"--thread={THREAD}", line]
 
 
-def test_a_refusal_of_codex_is_nobody_woken(codex: Path) -> None:
+def test_a_failure_of_codex_raises_not_woken(codex: Path) -> None:
     (codex / "refuse").touch()
-    with pytest.raises(NotWoken, match="ended with 1: no such thread"):
+    with pytest.raises(NotWoken, match="ended with status 1: no such thread"):
         Codex().wake(window({"codex": {"thread": THREAD}}), POINTER)
 
 
-def test_without_codex_nobody_is_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_codex_raises_not_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NotWoken, match="no codex"):
+    with pytest.raises(NotWoken, match="codex is not on the server's PATH"):
         Codex().wake(window({"codex": {"thread": THREAD}}), POINTER)
 
 
 @pytest.mark.parametrize("way", [{}, {"thread": ""}, {"thread": "--last"}, {"thread": "a b"}])
-def test_what_is_no_thread_is_not_tried(codex: Path, way: dict[str, str]) -> None:
+def test_an_invalid_thread_is_not_tried(codex: Path, way: dict[str, str]) -> None:
     assert not Codex().can_wake(window({"codex": way}))
-    with pytest.raises(NotWoken, match="no thread"):
+    with pytest.raises(NotWoken, match="no Codex thread"):
         Codex().wake(window({"codex": way}), POINTER)
     assert not (codex / "called").exists()
 
@@ -93,7 +94,7 @@ def test_a_command_gets_the_pointer_on_its_input_and_in_its_environment(tmp_path
     }
 
 
-def test_a_senders_own_command_comes_before_anybodys(tmp_path: Path) -> None:
+def test_a_senders_own_command_overrides_the_command_for_all(tmp_path: Path) -> None:
     ran = {name: tmp_path / name for name in ("otto-cli", "*")}
     commands = {
         name: (program(tmp_path / f"tell{at}", f"open({str(path)!r}, 'w')"),)
@@ -105,7 +106,7 @@ def test_a_senders_own_command_comes_before_anybodys(tmp_path: Path) -> None:
     assert [path.exists() for path in ran.values()] == [True, True]
 
 
-def test_a_sender_without_a_command_cannot_be_woken_by_one() -> None:
+def test_a_sender_without_a_command_cannot_be_woken() -> None:
     adapter = Command({"vera": ("true",)})
     assert adapter.can_wake(window(sender="vera"))
     assert not adapter.can_wake(window())
@@ -113,20 +114,20 @@ def test_a_sender_without_a_command_cannot_be_woken_by_one() -> None:
         adapter.wake(window(), POINTER)
 
 
-def test_a_command_that_fails_or_is_missing_is_nobody_woken(tmp_path: Path) -> None:
+def test_a_failing_or_missing_command_raises_not_woken(tmp_path: Path) -> None:
     failing = program(tmp_path / "tell", "print('first\\nno screen\\n'); sys.exit(3)")
-    with pytest.raises(NotWoken, match="ended with 3: no screen"):
+    with pytest.raises(NotWoken, match="ended with status 3: no screen"):
         Command({"*": (failing,)}).wake(window(), POINTER)
     with pytest.raises(NotWoken, match="cannot be run"):
         Command({"*": (str(tmp_path / "missing"),)}).wake(window(), POINTER)
 
 
-def test_a_command_that_does_not_read_is_as_good(tmp_path: Path) -> None:
+def test_a_command_need_not_read_its_input(tmp_path: Path) -> None:
     Command({"*": (program(tmp_path / "tell", "os.close(0)"),)}).wake(window(), POINTER)
 
 
-def test_a_command_may_leave_something_running(tmp_path: Path) -> None:
-    """Whoever waits for the end of its output waits for what it left, for ever."""
+def test_a_command_may_leave_a_process_running(tmp_path: Path) -> None:
+    """The adapter must not wait for the end of the output, which that process keeps open."""
     pid = tmp_path / "pid"
     leaving = program(
         tmp_path / "tell",
@@ -140,7 +141,7 @@ def test_a_command_may_leave_something_running(tmp_path: Path) -> None:
     os.kill(left, 9)
 
 
-def test_a_command_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
+def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     hanging = program(
         tmp_path / "tell",
@@ -149,7 +150,7 @@ def test_a_command_that_does_not_end_is_killed_with_what_it_started(tmp_path: Pa
         f"os.rename({str(pids)!r} + '.part', {str(pids)!r})\n"
         "time.sleep(600)",
     )
-    with pytest.raises(InDoubt, match="did not end in 5 s"):
+    with pytest.raises(InDoubt, match="did not end within 5 s"):
         Command({"*": (hanging,)}, limit_s=5.0).wake(window(), POINTER)
     for pid in map(int, pids.read_text().split()):
         deadline = time.monotonic() + 30
@@ -159,13 +160,13 @@ def test_a_command_that_does_not_end_is_killed_with_what_it_started(tmp_path: Pa
 
 
 def is_running(pid: int) -> bool:
-    """A process that nobody has taken leave of yet does not run."""
+    """Return whether a process runs. A zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     try:
-        said = Path(f"/proc/{pid}/stat").read_text()
+        status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return not os.path.isdir("/proc/self")
-    return said.rpartition(")")[2].split()[0] != "Z"
+    return status.rpartition(")")[2].split()[0] != "Z"

@@ -1,4 +1,4 @@
-"""What is pasted at a prompt is one harmless line, whatever it was made from."""
+"""Interlock pastes one harmless line at a prompt, for any text."""
 
 import pytest
 from hypothesis import given
@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from interlock.plugins import NotWoken
 from interlock.plugins.text import LONGEST, plain, typed
 
-# What clients act on at the beginning of a line.
+# Characters that start a command or a file name in clients.
 SPECIAL = "@/!#$&"
 
 
 @given(st.text())
-def test_a_line_is_printable_whatever_comes(text: str) -> None:
+def test_any_text_becomes_a_printable_line(text: str) -> None:
     try:
         line = plain(text)
     except NotWoken:
@@ -23,7 +23,7 @@ def test_a_line_is_printable_whatever_comes(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("ab .-\\\x1b\n[" + SPECIAL)))
-def test_a_line_is_nothing_that_clients_act_on(text: str) -> None:
+def test_a_typed_line_contains_no_command_of_a_client(text: str) -> None:
     try:
         line = typed(text)
     except NotWoken:
@@ -36,17 +36,17 @@ def test_a_line_is_nothing_that_clients_act_on(text: str) -> None:
     assert len(line) <= LONGEST + 1
 
 
-def test_what_is_plain_stays_as_it_is() -> None:
+def test_a_plain_line_stays_unchanged() -> None:
     line = "[Interlock] 2 messages from vera (B-7, größer 中文): /opt/bin/interlock inbox"
     assert plain(line) == typed(line) == line
 
 
-def test_a_line_that_is_too_long_says_that_it_goes_on() -> None:
+def test_a_line_that_is_too_long_is_cut_and_ends_in_an_ellipsis() -> None:
     assert plain("a" * 1000) == "a" * (LONGEST - 1) + "…"
     assert plain("a" * LONGEST) == "a" * LONGEST
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\x1b\x00", "\u202e"])
-def test_nothing_to_say_wakes_nobody(text: str) -> None:
-    with pytest.raises(NotWoken, match="nothing to say"):
+def test_a_text_without_printable_characters_raises_not_woken(text: str) -> None:
+    with pytest.raises(NotWoken, match="no printable characters"):
         plain(text)

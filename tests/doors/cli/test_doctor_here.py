@@ -319,7 +319,7 @@ def client(request: pytest.FixtureRequest, joined: Place) -> str:
 def test_a_client_whose_credential_is_gone_is_found(joined: Place, client: str) -> None:
     (joined.workspace / "credentials" / "otto-cli.json").unlink()
     found = only_finding(joined, "clients-configured")
-    assert "no credential is kept here" in found["message"]
+    assert "no longer has its credential" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
 
@@ -328,7 +328,7 @@ def test_a_client_whose_entries_were_changed_is_found(joined: Place, client: str
     changed = [path for path in _configuration(joined) if _renamed(path)]
     assert changed
     found = only_finding(joined, "clients-configured")
-    assert "is not what setup would write now" in found["message"]
+    assert "differs from what setup would write now" in found["message"]
     assert found["do"] == f"cd {joined.cwd} && interlock setup {client} --from otto-cli"
     run_advice(joined, found)
     assert findings(joined) == []
@@ -356,7 +356,7 @@ def test_a_client_that_calls_what_is_gone_is_found(joined: Place) -> None:
     said["mcpServers"]["interlock"]["command"] = str(joined.root / "gone" / "interlock")
     servers.write_text(json.dumps(said))
     found = only_finding(joined, "clients-configured")
-    assert "what its configuration calls is gone" in found["message"]
+    assert "names a program or a workspace that no longer exists" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
 
@@ -390,7 +390,7 @@ def test_a_client_of_a_sender_that_never_joined_is_found(joined: Place) -> None:
     joined.ok("init")
     shutil.copytree(joined.root / "old" / "setup", joined.workspace / "setup")
     found = only_finding(joined, "clients-configured")
-    assert "as whom nobody has joined this workspace" in found["message"]
+    assert "but this sender has not joined the workspace" in found["message"]
     run_advice(joined, found)
     assert findings(joined) == []
 

@@ -1,7 +1,8 @@
-"""Claude Code's hooks, by its hooks reference.
+"""Claude Code's hooks, as its hooks reference describes them.
 
-At `Stop` the answer is only a hold, which the agent certainly sees. Of the tools of subagents, only
-edits count: the subagent would get the words, and the agent would never see what counts as shown.
+At `Stop` the answer is only a hold, which the agent certainly sees. At the tools of a subagent,
+Interlock only checks edits. Claude Code would pass other text to the subagent, so the agent would
+never see mail that counts as shown.
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ EDITORS = {
 def decode(event: str, given: dict[str, Any]) -> Step:
     kind = kind_of(EVENTS, event, given)
     if "cursor_version" in given:
-        return Step("other")  # Cursor also runs Claude Code's hooks, besides its own
+        return Step("other")  # Cursor runs Claude Code's hooks in addition to its own
     return step_of(kind, given, edited_in(given, EDITORS) if kind == "edit" else ())
 
 

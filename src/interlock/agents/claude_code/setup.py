@@ -1,6 +1,6 @@
 """Claude Code: hooks in the worktree's local settings, MCP in `.mcp.json`.
 
-Both are files of one worktree. Commands are lists, so that no shell splits them.
+Both files belong to one worktree. Commands are lists, so that no shell splits them.
 """
 
 import os
@@ -38,16 +38,16 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
         Document(file, CLIENT, members={(*above, "mcpServers", SERVER): server}),
     ]
     if file == project:
-        about_server = "Claude Code asks whether to use the MCP server interlock: say yes."
+        about_server = "Claude Code asks whether to use the MCP server interlock: approve it."
     else:
-        about_server = f"End Claude Code first if it is running: it writes {file} itself."
-    confirm = ["Start Claude Code anew, so that it reads its settings."]
+        about_server = f"Close Claude Code first if it is running: it also writes {file}."
+    confirm = ["Restart Claude Code, so that it reads its settings."]
     return Wanted(documents, confirm, notices, (about_server,))
 
 
 def hooks(caller: Invocation) -> Hooks:
-    """The hooks by event. The second hook at Stop waits in the background, and wakes the session
-    when mail arrives."""
+    """Return the hooks by event. The second hook at Stop waits in the background, and wakes the
+    session when mail arrives."""
     groups = {event: [_group(caller, event)] for event, kind in EVENTS.items() if kind != "other"}
     groups["PreToolUse"] = [{"matcher": "|".join(EDITORS)} | _group(caller, "PreToolUse")]
     groups["Stop"].append(_group(caller, "Stop", "--await", timeout=AWAIT_S, asyncRewake=True))

@@ -1,4 +1,4 @@
-"""How Claude Code looks in a terminal."""
+"""Recognise Claude Code in a terminal."""
 # ruff: noqa: RUF001 - the signs are the client's
 
 import re
@@ -6,7 +6,7 @@ import re
 from interlock.agents.wake.looks import MENU, RULE, Look, any_of
 
 LOOK = Look(
-    # On macOS the process goes by the version, which is the name of its file.
+    # On macOS the name of the process is the version, because the program's file has that name.
     programs=re.compile(r"claude|\d+(?:\.\d+)+"),
     marker=re.compile(r"\s*(?:│\s)?[❯>](?=\s|$)"),
     above=RULE,

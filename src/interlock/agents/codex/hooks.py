@@ -1,7 +1,8 @@
-"""Codex's hooks, by the schemas in its repository (codex-rs/hooks), which are closed.
+"""Codex's hooks, as the schemas in its repository (codex-rs/hooks) describe them. The schemas allow
+no further members.
 
-`apply_patch` changes files. Its input is the text of a patch, whose headers Codex finds in any
-line, with blanks around them.
+The tool `apply_patch` changes files. Its input is the text of a patch. Codex accepts a header on
+any line, with blanks around it.
 """
 
 from typing import Any
@@ -49,7 +50,8 @@ def encode(event: str, reply: HookReply) -> dict[str, Any]:
 
 
 def files_of(patch: object) -> tuple[str, ...]:
-    """The files that a patch adds, changes, deletes, or moves to, each once. Raises ValueError."""
+    """Return the files that a patch adds, changes, deletes, or moves to, each once. Raise
+    ValueError for a patch without files."""
     if not isinstance(patch, str):
         raise ValueError("A patch has no text in `tool_input.command`.")
     files = []

@@ -1,8 +1,8 @@
 """Codex: the MCP server in `.codex/config.toml`, hooks in `.codex/hooks.json`.
 
 In a linked worktree Codex reads hooks from the repository's main checkout, and other settings from
-the worktree. It runs a hook only after the person has trusted exactly this hook. An MCP server gets
-only the variables that the configuration names.
+the worktree. It runs a hook only after a person has trusted exactly this hook. Codex passes to an
+MCP server only the environment variables that the configuration names.
 """
 
 import os
@@ -24,7 +24,7 @@ TITLE = "Codex"
 NAME = "codex"
 EDITORS = "apply_patch|Edit|Write"
 VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
-# The longest time that Codex grants at the end of a session.
+# Codex's maximum timeout for a hook at the end of a session.
 END_TIMEOUT_S = 3
 
 
@@ -41,7 +41,7 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
         Document(hooks_file, CLIENT, hooks=hooks(hooked)),
     ]
     confirm = [
-        "Type /hooks in Codex and trust the hooks of Interlock: until then none of them run."
+        "Type /hooks in Codex and trust Interlock's hooks. Codex does not run them before that."
     ]
     if not all(file.startswith(os.path.join(own, "")) for file in (config, hooks_file)):
         confirm.insert(0, "Codex reads a project's settings only if you trust the project.")

@@ -1,7 +1,7 @@
-"""Codex: wake a thread by Codex's own command, and how Codex looks in a terminal.
+"""Wake a Codex thread with the command `codex queue`, and recognise Codex in a terminal.
 
-Codex confirms that it has queued a line, but not when an idle thread reads it. So such a wake
-always stays in doubt, and does not make a sender reachable.
+Codex confirms that it has queued a line, but not that an idle thread reads it. So the outcome of
+such a wake is always unknown, and this adapter does not make a sender count as reachable.
 """
 # ruff: noqa: RUF001 - the signs are the client's
 
@@ -20,7 +20,8 @@ LOOK = Look(
     marker=re.compile(r"›(?=\s|$)"),
     above=BLANK,
     below=BLANK,
-    # Only the footer: blank lines that were typed must not hide what was typed below them.
+    # Only the footer may follow the prompt. A higher limit would miss text that a person typed
+    # below a blank line.
     blocks=1,
     hints=("Ask Codex to do anything",),
     busy=any_of(r"esc to interrupt", r"^\s*[•◦]?\s*(?:working|starting mcp) ?\S* ?\("),
@@ -44,10 +45,10 @@ class Codex:
 
     def wake(self, window: Window, pointer: Pointer) -> None:
         if not self.can_wake(window):
-            raise NotWoken("This window names no thread of Codex's.")
+            raise NotWoken("This window names no Codex thread.")
         if (program := shutil.which("codex")) is None:
-            raise NotWoken("There is no codex on the server's PATH.")
+            raise NotWoken("The program codex is not on the server's PATH.")
         thread = window.ways[self.name]["thread"]
-        # Flag and value in one word, so that Codex never takes a value for a flag.
+        # Flag and value are one word, so that Codex never takes a value for a flag.
         run([program, "queue", f"--thread={thread}", f"--message={typed(pointer.text)}"])
-        raise InDoubt("Codex has taken the line, and does not say whether an idle thread reads it.")
+        raise InDoubt("Codex queued the line, but does not report whether an idle thread reads it.")

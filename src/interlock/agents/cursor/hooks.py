@@ -1,8 +1,9 @@
-"""Cursor's hooks, by its hooks page.
+"""Cursor's hooks, as its hooks page describes them.
 
-`preToolUse` is its only hook before an edit. Cursor takes an answer without the expected member for
-a no, so both hooks that can refuse always get a full answer. Interlock does not use the hooks
-before shell commands: an answer that allows a command could replace the person's own approval.
+`preToolUse` is Cursor's only hook before an edit. Cursor treats an answer without the expected
+member as a denial, so `encode` always sends that member at both hooks that can deny. Interlock does
+not use the hooks before shell commands: an answer that allows a command could replace the person's
+own approval.
 """
 
 from typing import Any
@@ -35,7 +36,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     if kind == "edit" and not paths:
         kind = "other"
     if kind == "stop" and given.get("status") in ("aborted", "error"):
-        kind = "rest"  # Cursor would send a hold as words of the person who has just said stop
+        kind = "rest"  # Cursor would send a hold in the name of the person who has just stopped it
     # Not every event has `session_id`. If an event has both, they are equal.
     session = text_in(given, "conversation_id") or text_in(given, "session_id")
     # Most events have only the workspace's folders, the agent's own first.

@@ -29,7 +29,7 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     ]
     confirm = ["Cursor runs a project's hooks only in a workspace that you trust."]
     is_projects = hooks_file == os.path.join(project, "hooks.json")
-    about_server = "Switch the MCP server interlock on in Cursor's settings, under MCP."
+    about_server = "Turn on the MCP server interlock in Cursor's settings, under MCP."
     return Wanted(documents, confirm if is_projects else [], notices, (about_server,))
 
 

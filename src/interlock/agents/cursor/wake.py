@@ -1,4 +1,4 @@
-"""How Cursor looks in a terminal."""
+"""Recognise Cursor in a terminal."""
 
 import re
 

@@ -1,7 +1,7 @@
-"""Gemini CLI's hooks, by its hooks reference.
+"""Gemini CLI's hooks, as its hooks reference describes them.
 
-It reports no start after a compression, only an event before it. Before a tool it takes a denial
-and no context. It shows `<` and `>` in context to the agent as entities.
+Gemini CLI reports no start after a compression, only an event before it. Before a tool it accepts a
+denial, but no context. It shows `<` and `>` in context to the agent as entities.
 """
 
 from typing import Any

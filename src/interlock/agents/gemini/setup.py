@@ -1,7 +1,7 @@
 """Gemini CLI: hooks and the MCP server in `.gemini/settings.json`, which may have comments.
 
-Its timeouts are in milliseconds. It hides variables that look like secrets from its children, but
-not the session's name, by which a server finds the stored credential.
+Its timeouts are in milliseconds. Gemini CLI hides variables that look like secrets from its child
+processes, but not `INTERLOCK_SESSION`, by which the MCP server finds the stored credential.
 """
 
 import os
@@ -32,7 +32,7 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     documents = [Document(file, CLIENT, members=members, hooks=hooks(caller))]
     confirm = [
         "Gemini CLI reads a project's settings only in a folder that you trust.",
-        "Gemini CLI warns of new hooks once, when it starts in the project.",
+        "When Gemini CLI starts in the project, it warns once about the new hooks.",
     ]
     return Wanted(documents, confirm if file == project else [], notices)
 

@@ -1,4 +1,4 @@
-"""How Gemini CLI looks in a terminal."""
+"""Recognise Gemini CLI in a terminal."""
 
 import re
 

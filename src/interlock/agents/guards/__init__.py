@@ -1,1 +1,1 @@
-"""Guards in git: the hooks that ask Interlock, and the changes that a commit or push makes."""
+"""Guards in git: the hooks that call Interlock, and the changes of a commit or a push."""

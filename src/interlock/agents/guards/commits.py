@@ -1,4 +1,4 @@
-"""Ask git what a commit or a push changes, and which guards a push meets.
+"""Find the changes of a commit or a push, and the guards that apply to a push.
 
 The node decides whether a gate has passed, and which claims cover a file.
 """
@@ -18,28 +18,30 @@ if TYPE_CHECKING:
 
 
 def ask(place: str, *words: str) -> bytes | None:
-    """The output of git, or None if it fails. Raises Usage if git cannot run: a guard that cannot
-    ask refuses."""
+    """Return the output of git, or None if git fails. Raise Usage if git cannot run, so that the
+    guard refuses the commit or push."""
     try:
         done = run_git(place, *words)
     except (OSError, subprocess.TimeoutExpired) as trouble:
-        raise Usage(f"git cannot be run here: {trouble}") from None
+        raise Usage(f"Cannot run git: {trouble}") from None
     return done.stdout if done.returncode == 0 else None
 
 
 def line(place: str, *words: str) -> str | None:
-    """The line that git prints, or None if it prints nothing or fails. Raises Usage."""
+    """Return the line that git prints, or None if it prints nothing or fails. Raise Usage if git
+    cannot run."""
     output = ask(place, *words)
     return os.fsdecode(output).removesuffix("\n") or None if output is not None else None
 
 
 def root(place: str) -> str:
-    """The root of the working tree, or of a bare repository. Raises Usage."""
+    """Return the root of the working tree, or of a bare repository. Raise Usage outside of a
+    repository."""
     found = line(place, "rev-parse", "--show-toplevel") or line(
         place, "rev-parse", "--absolute-git-dir"
     )
     if found is None:
-        raise Usage("This is no git repository. Stand in the one that is meant.")
+        raise Usage("This directory is not in a git repository. Run the command in a repository.")
     return found
 
 
@@ -47,17 +49,17 @@ def root(place: str) -> str:
 
 
 def staged(root: str) -> list[str]:
-    """The files that the commit being made changes, relative to the root: both names of a moved
-    file, and deleted files. Raises Usage."""
+    """Return the files that the next commit changes, relative to the root. They include deleted
+    files, and both names of a moved file. Raise Usage if git cannot list them."""
     output = ask(root, "diff", "--cached", "--name-only", "--no-renames", "-z", "--no-ext-diff")
     if output is None:
-        raise Usage("git does not say what is staged here.")
+        raise Usage("git cannot list the staged files.")
     return _texts(output)
 
 
 def committed(root: str) -> tuple[str, list[str]] | None:
-    """The last commit and the files that it changed; None if there is no commit. An amended commit
-    is compared with the commit that it replaces."""
+    """Return the last commit and the files that it changed; None if there is no commit. Compare an
+    amended commit with the commit that it replaces."""
     commit = line(root, "rev-parse", "--verify", "HEAD^{commit}")
     if commit is None:
         return None
@@ -75,15 +77,16 @@ def _texts(output: bytes) -> list[str]:
 
 
 def named(root: str, paths: Sequence[str]) -> list[str]:
-    """Files that the user names, relative to the root: by their own names, and by the targets of
-    symbolic links. A directory means everything in it. Raises Usage for a file outside."""
+    """Return the files that the user names, relative to the root. A symbolic link counts under its
+    own name and under its target. A directory means all files in it. Raise Usage for a file outside
+    of the repository."""
     found: dict[str, None] = {}
     for path in paths:
         if not path:
-            raise Usage("A file has a name, and this one is empty.")
+            raise Usage("A file name is empty. Give the path of a file.")
         inside = [each for each in names_of(path) if os.path.commonpath((root, each)) == root]
         if not inside:
-            raise Usage(f"{path[:200]!r} is not in {root}, the repository you stand in.")
+            raise Usage(f"{path[:200]!r} is outside of the current repository, {root}.")
         slash = "/" if os.path.isdir(path) else ""
         found |= dict.fromkeys(os.path.relpath(each, root) + slash for each in inside)
     return list(found)
@@ -111,23 +114,23 @@ class Push(NamedTuple):
 
 
 def pushes(stdin_text: str) -> list[Push]:
-    """Parse the standard input of a pre-push hook: a line for every ref. Raises Usage for anything
-    else, so that no ref passes unchecked."""
+    """Parse the standard input of a pre-push hook, which has a line for every ref. Raise Usage for
+    other input, so that each ref is checked."""
     found = []
     for text in filter(None, stdin_text.split("\n")):
-        parts = text.rsplit(" ", 3)  # the local ref is typed by the user, and may contain spaces
+        parts = text.rsplit(" ", 3)  # the user types the local ref, which may contain spaces
         if len(parts) != 4 or not all(re.fullmatch("[0-9a-f]{40,64}", parts[at]) for at in (1, 3)):
             raise Usage(
-                f"{text[:200]!r} is not what git tells a pre-push hook: LOCAL-REF LOCAL-ID "
-                "REMOTE-REF REMOTE-ID. The hook calls this by itself when you run git push."
+                f"{text[:200]!r} is not a line of git's input for a pre-push hook: LOCAL-REF "
+                "LOCAL-ID REMOTE-REF REMOTE-ID. The hook runs this command when you run git push."
             )
         found.append(Push(*parts))
     return found
 
 
 def covering(root: str, remote: str, url: str, push: Push) -> tuple["PushGuard", ...]:
-    """The guards that this push of one ref meets. A guard of a remote also covers a push to its
-    URL, and to another remote with the same URL."""
+    """Return the guards that apply to this push of one ref. A guard of a remote also covers a push
+    to its URL, and to another remote with the same URL."""
     names = _remote_names(root, remote, url)
     return tuple(
         guard
@@ -137,8 +140,9 @@ def covering(root: str, remote: str, url: str, push: Push) -> tuple["PushGuard",
 
 
 def unpushed(root: str, remote: str, url: str, push: Push) -> list[str]:
-    """The commits that the push sends: those that are not on the remote, as far as this repository
-    knows; for a remote without a name, those that are on no remote. Raises Usage."""
+    """Return the commits that the push sends: those that are not on the remote, by the remote refs
+    in this repository. For a remote without a name, return those that are on no remote. Raise Usage
+    if git cannot list them."""
     remotes = (line(root, "remote") or "").split("\n")
     names = sorted(_remote_names(root, remote, url).intersection(remotes))
     known = [f"--remotes={name}" for name in names] or ["--remotes"]
@@ -146,16 +150,17 @@ def unpushed(root: str, remote: str, url: str, push: Push) -> list[str]:
         known.append(push.remote_oid)
     output = ask(root, "rev-list", push.local_oid, "--not", *known, "--")
     if output is None:
-        raise Usage("git does not say what would be pushed.")
+        raise Usage("git cannot list the commits of this push.")
     return output.decode().split()
 
 
 def guards_in_force(root: str, *oids: str) -> tuple["PushGuard", ...]:
-    """The guards of the working tree, and of each of these commits that exists here.
+    """Return the guards of the working tree, and of each of these commits that exists in this
+    repository.
 
-    The commit that the remote has now counts, so that a push cannot remove its own guard. The
-    pushed commit counts, so that the checked-out branch does not matter. Raises Usage if the rules
-    of a commit are unreadable."""
+    Callers pass the remote's current commit, so that a push cannot remove its own guard, and the
+    pushed commit, so that the checked-out branch does not matter. Raise Usage if the rules of a
+    commit are unreadable."""
     from interlock.local import project
 
     guards = list(project.load(root).guards)
@@ -168,7 +173,7 @@ def guards_in_force(root: str, *oids: str) -> tuple["PushGuard", ...]:
         data = ask(root, "cat-file", "blob", f"{oid}:{project.FILE}") if entry else None
         where = f"{project.FILE} of {oid[:12]}"
         if data is None:
-            raise Usage(f"{where} cannot be read.", file=project.FILE)
+            raise Usage(f"Cannot read {where}.", file=project.FILE)
         guards += project.decode(data, where).guards
     return tuple(dict.fromkeys(guards))
 
@@ -178,7 +183,8 @@ def _has_commit(root: str, oid: str) -> bool:
 
 
 def _remote_names(root: str, remote: str, url: str) -> set[str]:
-    """The name that the push uses for the remote, and the other remotes with the same URL."""
+    """Return the name that the push uses for the remote, and the other remotes with the same
+    URL."""
     names = {remote}
     for name in (line(root, "remote") or "").split("\n"):
         urls = line(root, "remote", "get-url", "--push", "--all", name) if name else None

@@ -1,8 +1,8 @@
 """Plan a setup or an undo, and apply it.
 
-A plan is complete before anything is written, so it can be shown instead. An undo restores files
-byte for byte if they are unchanged since setup, and otherwise removes only our entries. Worktrees
-can share a file: the undo of the last one removes the entries.
+A plan is complete before setup writes a file, so `--print` can show it instead. An undo restores a
+file byte for byte if it is unchanged since setup. Otherwise the undo removes only Interlock's
+entries. Worktrees can share a file: the undo of the last worktree removes the entries.
 """
 
 import os
@@ -40,8 +40,10 @@ Notice = dict[str, str]
 
 
 class SetupPlan(NamedTuple):
-    """A planned setup or undo: the changes, the record afterwards, what people have to confirm or
-    to know, and the directories to remove once they are empty."""
+    """A planned setup or undo.
+
+    `record` is the record after the changes. `confirm` are tasks for the person. An undo removes
+    the directories `made_before` if they are empty."""
 
     shelf: Shelf
     changes: list[Change]
@@ -51,8 +53,8 @@ class SetupPlan(NamedTuple):
     made_before: Sequence[str] = ()
 
     def apply(self) -> None:
-        """Write the record and the files, all or none of them. The record comes first, because a
-        superfluous record does no harm."""
+        """Write the record and the files, all or none of them. The record is first, because a
+        record without changes does no harm."""
         if self.record.saved:
             files.write([*self.shelf.changes(self.record), *self.changes])
             return
@@ -69,9 +71,9 @@ class SetupPlan(NamedTuple):
 def prepared(
     client: str, place: SetupTarget, home: str, caller: Invocation, plugin_at: str | None
 ) -> SetupPlan:
-    """Plan the setup of a client. Raises Usage if one of its files is unreadable.
+    """Plan the setup of a client. Raise Usage if one of its files is unreadable.
 
-    Files that an earlier setup changed, and that the client no longer needs, are restored."""
+    Restore files that an earlier setup changed and that the client no longer needs."""
     name, shelf = plugin_at or place.name, records.shelf(home, place.environ)
     known, others = shelf.load(client, name), shelf.others(client, name)
     earlier = {saved.document.file: saved for saved in known.saved} if known else {}
@@ -84,10 +86,10 @@ def prepared(
     else:
         wanted = client_named(client).wanted(place, caller)
         if caller.workspace is not None and "://" in caller.workspace:
-            # The remote server speaks MCP itself, with a token that we write into no file.
+            # The remote server speaks MCP itself, but needs a token, and setup writes none.
             about_server = (
-                f"Give the client the MCP server {caller.workspace.rstrip('/')}/mcp yourself, with "
-                "the token in its header: see docs/mcp.md. Hooks do without it."
+                f"Add the MCP server {caller.workspace.rstrip('/')}/mcp to the client yourself, "
+                "with the token in its header: see docs/mcp.md. The hooks work without it."
             )
             hooks = [replace(each, members={}) for each in wanted.documents if each.hooks]
             wanted = wanted._replace(documents=hooks, about_server=(about_server,))
@@ -109,7 +111,7 @@ def prepared(
         before = earlier.pop(document.file, None) or next(
             (each for other in others for each in other.saved if _shares(document, each)), None
         )
-        # The original stays the content before the first setup, with later changes by others.
+        # `original` is the content before the first setup, with later changes by other programs.
         if before is not None:
             original, directories = _original(before, now), before.made
         else:
@@ -125,7 +127,7 @@ def prepared(
 
 
 def undo_plan(client: str, place: SetupTarget, home: str, plugin_at: str | None) -> SetupPlan:
-    """Plan the undo: of the files in the record, and of other entries that we recognise as ours."""
+    """Plan the undo of the files in the record, and of other entries that are Interlock's."""
     name, shelf = plugin_at or place.name, records.shelf(home, place.environ)
     known, others = shelf.load(client, name), shelf.others(client, name)
     saved = list(known.saved) if known else []
@@ -135,20 +137,20 @@ def undo_plan(client: str, place: SetupTarget, home: str, plugin_at: str | None)
     notices: list[Notice] = []
     for change, each in zip(changes, saved, strict=True):
         if each.document.form == "whole" and change.after == change.before != each.original:
-            message = f"{change.file} was changed since, and was left alone."
+            message = f"{change.file} has changed since setup wrote it, so the undo keeps it."
             notices.append({"code": "CHANGED_SINCE", "message": message})
     for each in saved:
         if users := _users_of(each.document, others):
             message = (
-                f"{each.document.file} stays as it is, because it is used by {_places(users)} too. "
-                "The last undo removes Interlock from it."
+                f"{each.document.file} stays unchanged, because other setups use it too: "
+                f"{_places(users)}. The last undo removes Interlock's entries from it."
             )
             notices.append({"code": "SHARED_FILE", "message": message})
     changed = {change.file for change in changes if change.after != change.before}
     if plugin_at is None and not place.user and inspect.is_users(client, place, but=changed):
         message = (
-            "Interlock stands in your own configuration, for every project. To take it out there: "
-            f"interlock setup {client} --user --undo"
+            "Your own configuration also has Interlock's entries, for every project. To remove "
+            f"them: interlock setup {client} --user --undo"
         )
         notices.append({"code": "USERS_CONFIGURATION", "message": message})
     made = {directory for each in saved for directory in each.made}
@@ -158,7 +160,7 @@ def undo_plan(client: str, place: SetupTarget, home: str, plugin_at: str | None)
 
 
 def shown(changes: Sequence[Change], *, with_diff: bool) -> list[dict[str, Any]]:
-    """A row for each change, with the difference if asked for."""
+    """Return a row for each change, with its diff if `with_diff` is true."""
     rows: list[dict[str, Any]] = []
     for file, before, after in changes:
         if after == before:
@@ -182,14 +184,14 @@ def shown(changes: Sequence[Change], *, with_diff: bool) -> list[dict[str, Any]]
 
 
 def _refuse_foreign_directory(directory: str, *, is_known: bool) -> None:
-    """A plugin's directory contains nothing else."""
+    """Raise Usage unless the directory is new, empty, or a plugin that setup wrote."""
     try:
         is_others = not is_known and os.path.exists(directory) and bool(os.listdir(directory))
     except OSError:
         is_others = True
     if is_others or not os.path.isdir(os.path.dirname(directory)):
         raise Usage(
-            f"{directory} cannot become a plugin's directory: name an empty or a new one in a "
+            f"Cannot write a plugin into {directory}. Name an empty directory, or a new one in a "
             "directory that exists.",
             file=directory,
         )
@@ -198,7 +200,7 @@ def _refuse_foreign_directory(directory: str, *, is_known: bool) -> None:
 def _exclude_lines(
     place: SetupTarget, shelf: Shelf, client: str, made: list[str]
 ) -> list[Document]:
-    """The lines that hide from git the files that setup creates in a worktree."""
+    """Return the lines for `info/exclude` that hide from git the files that setup creates."""
     file = exclude_file(place) if made and place.in_git else None
     if file is None:
         return []
@@ -223,22 +225,22 @@ def _setup_notices(
     for document in documents:
         if users := _users_of(document, renamed):
             message = (
-                f"{document.file} is used by {_places(users)} too: what stands in it acts as "
-                f"{address(caller.sender)} from now on, there as well."
+                f"Other setups use {document.file} too: {_places(users)}. From now on, its entries "
+                f"act as {address(caller.sender)} there as well."
             )
             yield {"code": "SHARED_FILE", "message": message}
     for document in documents:
         if has_foreign_server(document, files.read(document.file)):
             message = (
-                f"{document.file} has another MCP server called {SERVER}, in whose place ours "
-                "stands now. Taking ours back (--undo) brings it back."
+                f"{document.file} has another MCP server called {SERVER}. Setup replaces it, and "
+                "--undo restores it."
             )
             yield {"code": "OTHERS_SERVER", "message": message}
     if place.user and caller.is_repositorys:
         message = (
-            "The workspace here is this repository's own, so your configuration names none: in "
-            "each project the client finds the one that is there, and acts as "
-            f"{address(caller.sender)} where that has joined."
+            "This workspace belongs to one repository, so setup writes no workspace into your own "
+            "configuration. In each project, the client uses that project's workspace, and acts "
+            f"as {address(caller.sender)} if that sender has joined it."
         )
         yield {"code": "WORKSPACE_OF_ONE_REPOSITORY", "message": message}
 
@@ -250,8 +252,9 @@ def _places(users: Sequence[str]) -> str:
 def _unrecorded(
     client: str, place: SetupTarget, shelf: Shelf, recorded: set[str]
 ) -> Iterator[Saved]:
-    """Our entries in files without a record: the repository was moved, or the workspace is gone.
-    The records of places that are gone tell the lines in git's exclude file."""
+    """Find Interlock's entries in files without a record, after the repository was moved or the
+    workspace was deleted. Records of places that no longer exist name the lines in git's exclude
+    file."""
     for document in inspect.in_place(client, place):
         if document.file not in recorded:
             found = recognised(document, files.read(document.file))
@@ -268,7 +271,7 @@ def _unrecorded(
 
 
 def _restored(saved: Iterable[Saved], others: Sequence[SetupRecord]) -> Iterator[Change]:
-    """The changes that restore the files, except for entries that other records need."""
+    """Yield the changes that restore the files, except for entries that other records need."""
     needed = {line for other in others for each in other.saved for line in each.document.lines}
     for each in saved:
         document = each.document
@@ -286,19 +289,19 @@ def _restored(saved: Iterable[Saved], others: Sequence[SetupRecord]) -> Iterator
 
 
 def _original(saved: Saved, now: bytes | None) -> bytes | None:
-    """The content without setup, with what others have changed since."""
+    """Return the content without Interlock's entries, with later changes by other programs."""
     if now is None:
         return None
     if records.digest(now) != saved.digest:
         return taken_out(saved.document, now, saved.original)
     if saved.original is None or not saved.document.lines:
         return saved.original
-    # The original can contain lines of another record that is gone.
+    # The original can contain lines of a record that no longer exists.
     return taken_out(saved.document, saved.original, saved.original)
 
 
 def _users_of(document: Document, others: Sequence[SetupRecord]) -> list[str]:
-    """The other places that need the same entries of the same file."""
+    """Return the other places that need the same entries of the same file."""
     return [
         record.place for record in others if any(_shares(document, each) for each in record.saved)
     ]
@@ -310,6 +313,6 @@ def _shares(document: Document, saved: Saved) -> bool:
 
 
 def _own_directory(document: Document) -> tuple[str, ...]:
-    """The client's own directory, which is removed with the last file in it."""
+    """Return the client's own directory, which an undo removes if it is empty."""
     directory, own = os.path.dirname(document.file), f".{client_named(document.client).NAME}"
     return (directory,) if os.path.basename(directory) == own else ()

@@ -1,4 +1,4 @@
-"""The parts that the setups of all clients share: places of files, and calls of Interlock."""
+"""The parts that the setups of all clients share: paths of files, and commands of Interlock."""
 
 import os
 import shlex
@@ -16,9 +16,9 @@ HOOK_TIMEOUT_S = 10
 
 
 class Invocation(NamedTuple):
-    """How a client calls Interlock: the words that start it, the sender and the workspace; never a
-    token. Without a `workspace` the client finds the one of its directory. The workspace of one
-    repository is named only in the files of that repository."""
+    """The command by which a client calls Interlock: the words that start it, the sender and the
+    workspace, but never a token. Without a `workspace`, Interlock finds the workspace of the
+    client's directory. If the workspace `is_repositorys`, only files of that repository name it."""
 
     words: tuple[str, ...]
     sender: str
@@ -32,7 +32,7 @@ class Invocation(NamedTuple):
         return [*self.words, "watch", "--one-line", *self._as()]
 
     def server(self) -> dict[str, Any]:
-        """An MCP server over stdio, in the form that all these clients share."""
+        """Return the MCP server over stdio, in the form that all these clients share."""
         words = [*self.words, "mcp", *self._as()]
         return {"command": words[0], "args": words[1:]}
 
@@ -45,8 +45,9 @@ class Invocation(NamedTuple):
 
 
 class SetupTarget(NamedTuple):
-    """A place to set up: the root of the worktree, or the directory outside of a repository; the
-    main checkout of the worktree; the user's home. `user` selects the user's configuration."""
+    """A place to set up. `root` is the root of the worktree, or the directory outside of a
+    repository. `main` is the main checkout of the worktree. `home` is the user's home directory.
+    `user` selects the user's configuration."""
 
     root: str
     main: str
@@ -57,17 +58,17 @@ class SetupTarget(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the place in records."""
+        """Return the name of the place in records."""
         return USER if self.user else self.root
 
     def in_home(self, variable: str, directory: str) -> str:
-        """A client's directory in the user's home, which a variable may have moved."""
+        """Return a client's directory in the user's home, or the directory in the variable."""
         return self.environ.get(variable) or os.path.join(self.home, directory)
 
 
 class Wanted(NamedTuple):
-    """The documents that a client needs, what a person has to confirm, and notices.
-    `about_server` are the confirmations that concern the MCP server."""
+    """The documents that a client needs, the tasks of the person, and notices. `about_server` are
+    the tasks that concern the MCP server."""
 
     documents: list[Document]
     confirm: list[str]
@@ -84,11 +85,11 @@ class SetupModule(Protocol):
 
     @staticmethod
     def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
-        """The entries of each of its files."""
+        """Return the entries of each of the client's files."""
 
     @staticmethod
     def hooks(caller: Invocation) -> Hooks:
-        """Its hooks by event, in the client's own form."""
+        """Return the hooks by event, in the client's own form."""
 
 
 def client_named(name: str) -> SetupModule:
@@ -113,8 +114,8 @@ def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Set
 def chosen(
     place: SetupTarget, caller: Invocation, project: str, users: str, notices: list[dict[str, str]]
 ) -> tuple[str, Invocation]:
-    """The project's file, or the user's if the place says so or git tracks the project's; and how
-    Interlock is called from there."""
+    """Return the file to write and the command for it. The file is the project's, or the user's if
+    `place.user` is true or git tracks the project's."""
     if place.user:
         return users, caller.for_every_project()
     inside = os.path.dirname(project)
@@ -128,8 +129,8 @@ def chosen(
     if not is_tracked:
         return project, caller
     message = (
-        f"{os.path.relpath(project, place.root)} is tracked by git and was left alone; {users} is "
-        "used instead."
+        f"Git tracks {os.path.relpath(project, place.root)}, so setup does not change it. Setup "
+        f"uses {users} instead."
     )
     notices.append({"code": "TRACKED_FILE", "message": message})
     return users, caller.for_every_project()
@@ -138,20 +139,20 @@ def chosen(
 def grouped(
     command: list[str], timeout: int, matcher: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A hook in a group of its own, for clients that run its command in a shell."""
+    """Return a hook in its own group, for clients that run its command in a shell."""
     hook = {"type": "command", "command": shlex.join(command), "timeout": timeout} | more
     return ({"matcher": matcher} if matcher else {}) | {"hooks": [hook]}
 
 
 def exclude_file(place: SetupTarget) -> str | None:
-    """The repository's `info/exclude`, which its worktrees share."""
+    """Return the repository's `info/exclude`, which its worktrees share."""
     found = git.git_output(place.root, "rev-parse", "--git-path", "info/exclude")
     return os.path.normpath(os.path.join(place.root, found)) if found else None
 
 
 def exclude_line(place: SetupTarget, file: str, known: Collection[str]) -> str | None:
-    """The line that hides a file of a worktree from git. None if the file is outside, or if a line
-    hides it that is not `known` to be ours."""
+    """Return the line that hides a file of a worktree from git. Return None if the file is outside
+    of the worktree, or if a line hides it that setup did not write. `known` are setup's lines."""
     for root in (place.root, place.main):
         if os.path.commonpath((root, file)) == root:
             line = "/" + os.path.relpath(file, root)

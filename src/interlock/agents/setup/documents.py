@@ -1,7 +1,7 @@
-"""The entries that Interlock wants in a file of a client, and how to insert and remove them.
+"""Insert Interlock's entries into a client's file, and remove them.
 
-The file's name says its form: TOML, or JSON with or without comments. Lines are for git's
-`info/exclude`. Whole files are those of a plugin, which only setup writes.
+The file's name determines its form: TOML, or JSON with or without comments. Lines are for git's
+`info/exclude`. Whole files are the files of a plugin, which only setup writes.
 """
 
 import tomllib
@@ -19,7 +19,7 @@ BOM = "\ufeff"
 
 @dataclass(frozen=True)
 class Document:
-    """The entries that we want in one file. A new JSON file begins with `start`."""
+    """Interlock's entries in one file. A new JSON file starts with the content `start`."""
 
     file: str
     client: str
@@ -31,7 +31,7 @@ class Document:
 
     @property
     def uses(self) -> set[Sequence[str]]:
-        """The entries of the file that are ours. Two documents share an entry that both use."""
+        """Return the paths of Interlock's entries. Two documents share an entry that both use."""
         return {*self.members, *([(own_entries.HOOKS,)] if self.hooks else ())}
 
     @property
@@ -42,7 +42,8 @@ class Document:
 
 
 def entered(document: Document, before: bytes | None) -> bytes:
-    """The file with our entries. Everything else stays. Raises Usage if the file is unreadable."""
+    """Return the file with Interlock's entries, and all others unchanged. Raise Usage if the file
+    is unreadable."""
     if document.whole is not None:
         return document.whole
     if document.form == "lines":
@@ -51,7 +52,7 @@ def entered(document: Document, before: bytes | None) -> bytes:
 
 
 def parsed(document: Document, data: bytes | None) -> Any:
-    """The content of a TOML or JSON file; an empty object for a missing or blank file."""
+    """Return the content of a TOML or JSON file; an empty object for a missing or blank file."""
     with _naming(document.file):
         text = (data or b"").decode().removeprefix(BOM)
         load = tomllib.loads if document.form == "toml" else jsonc.load
@@ -59,8 +60,8 @@ def parsed(document: Document, data: bytes | None) -> Any:
 
 
 def taken_out(document: Document, now: bytes, original: bytes | None) -> bytes | None:
-    """The current file without our entries. Entries that ours replaced in the original come back.
-    None if setup created the file and it contains nothing else."""
+    """Return the current file without Interlock's entries, with the entries that they replaced.
+    Return None if setup created the file and it contains nothing else."""
     if document.form == "whole" or not now.strip():
         return now
     if document.form == "lines":
@@ -77,14 +78,14 @@ def taken_out(document: Document, now: bytes, original: bytes | None) -> bytes |
 
 
 def without_ours(document: Document, data: bytes | None) -> bytes | None:
-    """The file without the entries that we recognise as ours, with or without a record. None if
-    it contains nothing else."""
+    """Return the file without Interlock's entries, with or without a record. Return None if it
+    contains nothing else."""
     found = recognised(document, data)
     return taken_out(found, data, None) if data is not None and found.uses else data
 
 
 def recognised(document: Document, data: bytes | None) -> Document:
-    """The document with those of its entries that are in the file, as they are there."""
+    """Return the document with only the entries that the file contains, in the file's form."""
     found = {} if document.form in ("whole", "lines") else parsed(document, data)
     members = {path: jsonc.value_at(found, path) for path in document.members}
     ours = {path: value for path, value in members.items() if is_our_server(path, value)}
@@ -93,7 +94,7 @@ def recognised(document: Document, data: bytes | None) -> Document:
 
 
 def has_foreign_server(document: Document, data: bytes | None) -> bool:
-    """Whether the file has an MCP server with our name that is not ours."""
+    """Return whether the file has an MCP server with Interlock's name that is not Interlock's."""
     found = parsed(document, data) if document.members else {}
     values = {path: jsonc.value_at(found, path) for path in document.members}
     return any(value and not is_our_server(path, value) for path, value in values.items())
@@ -106,7 +107,7 @@ def _edited(
     hooks: Hooks,
     keep: Callable[[Sequence[str]], bool],
 ) -> bytes:
-    """The TOML or JSON file with these members and hooks as our only entries."""
+    """Return the TOML or JSON file with these members and hooks as Interlock's only entries."""
     with _naming(document.file):
         text = (data or b"").decode()
         bom = BOM if text.startswith(BOM) else ""
@@ -118,9 +119,8 @@ def _edited(
 
 
 def _toml_edited(text: str, members: Members) -> str:
-    """The text with these members; comments and order stay. Raises ValueError.
-
-    Python's own reader checks the result, so that a file which tomlkit would damage is refused."""
+    """Return the text with these members, and comments and order unchanged. Raise ValueError for a
+    file that tomlkit cannot parse or would damage: Python's own parser checks the result."""
     if "\r\n" in text and text.count("\r\n") == text.count("\n"):
         return _toml_edited(text.replace("\r\n", "\n"), members).replace("\n", "\r\n")
     expected = tomllib.loads(text)
@@ -146,16 +146,16 @@ def _toml_edited(text: str, members: Members) -> str:
     except TOMLKitError as wrong:
         raise ValueError(str(wrong)) from None
     if tomllib.loads(after) != expected:
-        raise ValueError("its tables are laid out in a way that cannot be changed safely")
+        raise ValueError("Interlock cannot safely edit the layout of its tables")
     return after
 
 
 def _set(table: Any, path: Sequence[str], value: Any) -> None:
-    """Set the value at the path. None removes it, and the tables that become empty."""
+    """Set the value at the path. For None, remove the value and tables that become empty."""
     key, *below = path
     if below and key in table:
         if not isinstance(table[key], dict):
-            raise ValueError(f"{key} is no table")
+            raise ValueError(f"{key} is not a table")
         _set(table[key], below, value)
         if not table[key]:
             table.pop(key)
@@ -187,13 +187,13 @@ def _is_empty(document: Document, data: bytes) -> bool:
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Refuse a file that cannot be read or edited, with its name."""
+    """Turn a ValueError into a Usage that names the file."""
     try:
         yield
     except UnicodeDecodeError:
-        raise Usage(f"{file} is not UTF-8 text. Nothing was changed.", file=file) from None
+        raise Usage(f"{file} is not valid UTF-8. Nothing was changed.", file=file) from None
     except ValueError as wrong:
         raise Usage(
-            f"{file} cannot be changed: {wrong}. Put that right first; nothing was changed.",
+            f"Cannot edit {file}: {wrong}. Nothing was changed. Fix the file, then retry.",
             file=file,
         ) from None

@@ -1,4 +1,4 @@
-"""Change several files: all of them or none, each atomically, with their modes."""
+"""Change several files: all of them or none, each atomically, without a change of their modes."""
 
 import errno
 import os
@@ -19,18 +19,19 @@ class Change(NamedTuple):
 
 
 def read(file: str) -> bytes | None:
-    """The content of the file, or None if it does not exist. Raises Usage if it is unreadable."""
+    """Return the content of the file, or None if it does not exist. Raise Usage if it is
+    unreadable."""
     try:
         with open(file, "rb") as stream:
             return stream.read()
     except FileNotFoundError:
         return None
     except OSError as trouble:
-        raise Usage(f"{file} cannot be read: {trouble.strerror}.", file=file) from None
+        raise Usage(f"Cannot read {file}: {trouble.strerror}.", file=file) from None
 
 
 def missing_directories(file: str) -> list[str]:
-    """The directories that must be created for the file, the innermost first."""
+    """Return the directories that `write` must create for the file, the innermost first."""
     above, missing = os.path.dirname(os.path.realpath(file)), list[str]()
     while above and not os.path.lexists(above):
         missing.append(above)
@@ -45,8 +46,8 @@ def remove_empty(directories: Sequence[str]) -> None:
 
 
 def write(changes: Sequence[Change]) -> None:
-    """Make the changes. If one fails, or its file has changed meanwhile, undo the others and raise
-    Usage with the name of the file."""
+    """Make the changes. If one of them fails, or its file has changed since it was read, undo the
+    others and raise Usage with the name of the file."""
     changes = [change for change in changes if change.after != change.before]
     made: list[str] = []
     done: list[Change] = []
@@ -76,7 +77,7 @@ def write(changes: Sequence[Change]) -> None:
 
 
 def refuse_unwritable(changes: Sequence[Change]) -> None:
-    """Raise Usage for a change that `write` would refuse, before anything is done."""
+    """Raise Usage for a change that `write` would refuse. Change nothing."""
     for change in changes:
         if change.after == change.before:
             continue
@@ -93,23 +94,24 @@ def refuse_unwritable(changes: Sequence[Change]) -> None:
 
 def _refusal(change: Change, trouble: OSError) -> Usage:
     may_be_sandbox = trouble.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    do = " If this shell is sandboxed, ask a person to run the command outside of the sandbox."
     return Usage(
-        f"{change.file} cannot be changed: {trouble.strerror or trouble}. Nothing was changed."
-        + (" In a sandboxed shell, ask a person to run this outside." if may_be_sandbox else ""),
+        f"Cannot change {change.file}: {trouble.strerror or trouble}. Nothing was changed."
+        + (do if may_be_sandbox else ""),
         file=change.file,
     )
 
 
 def _check(change: Change) -> None:
     if read(change.file) != change.before:
-        raise OSError("somebody else is changing it")
+        raise OSError("another program has changed it")
     if change.before is not None and not os.stat(change.file).st_mode & stat.S_IWUSR:
         raise OSError("it is read-only")
 
 
 def _draft(change: Change) -> str:
-    """Write the new content under another name beside the file, with the file's mode and owner.
-    For a file to be removed, only make up the name."""
+    """Write the new content next to the file, under another name, with the file's mode and owner.
+    Return that name. For a file to be removed, write nothing."""
     target = os.path.realpath(change.file)
     draft = f"{target}.{os.urandom(6).hex()}"
     if change.after is None:
@@ -129,4 +131,4 @@ def _place(change: Change, draft: str) -> None:
     if change.after is not None:
         os.replace(draft, os.path.realpath(change.file))
     elif change.before is not None:
-        os.unlink(os.path.realpath(change.file))  # a symbolic link stays, and dangles again
+        os.unlink(os.path.realpath(change.file))  # keep a symbolic link, without its target

@@ -1,4 +1,4 @@
-"""Check whether the clients' files on this machine still match what setup would write."""
+"""Check that the clients' files on this machine still have the entries that setup writes."""
 
 import os
 import shlex
@@ -19,8 +19,8 @@ from interlock.verbs.addresses import address
 def bad_credentials(
     link: Link, joined: Collection[str], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """A finding for each client that was set up for the workspace, whose senders are `joined`, and
-    no longer fits. Places that no longer exist are skipped."""
+    """Yield a finding for each client with a faulty setup for this workspace. `joined` are the
+    senders of the workspace. Skip places that no longer exist."""
     for record in records.shelf(link.home, environ).every():
         if record.is_alive and (wrong := _misfit(record, link, joined, environ)) is not None:
             yield wrong
@@ -33,8 +33,8 @@ def _misfit(
     directory = environ.get("HOME", os.sep) if is_user else record.place
     place = place_at(directory, environ, user=is_user)
     if is_user:
-        # The user's configuration leads to the workspace that it names, or to those that its
-        # sender has joined. Skip it if that is not this one.
+        # The user's configuration is for the workspace that it names, or for each workspace that
+        # its sender has joined. Skip it if this workspace is not among them.
         named = inspect.found(record.client, place).workspace
         if named != link.place if named else sender not in joined:
             return None
@@ -42,13 +42,13 @@ def _misfit(
     about = f"{client_named(record.client).TITLE} in {where}"
     if sender not in joined:
         return Finding(
-            f"{about} acts as {address(sender)}, as whom nobody has joined this workspace.",
+            f"{about} acts as {address(sender)}, but this sender has not joined the workspace.",
             f"interlock join {shlex.quote(sender)}",
             where,
         )
     if sender not in CredentialStore(link.home).senders():
         return Finding(
-            f"{about} acts as {address(sender)}, of whom no credential is kept here any more.",
+            f"{about} acts as {address(sender)}, but the workspace no longer has its credential.",
             f"interlock token mint --sender {shlex.quote(sender)} --keep",
             where,
         )
@@ -63,17 +63,18 @@ def _misfit(
         again = f"cd {shlex.quote(record.place)} && {again}"
     try:
         if inspect.found(record.client, place, plugin_at).is_dead:
-            return Finding(f"{about}: what its configuration calls is gone.", again, where)
-        # Setup may have been told the workspace, or may have found it: both are right.
+            why = "its configuration names a program or a workspace that no longer exists."
+            return Finding(f"{about}: {why}", again, where)
+        # The user may have named the workspace, or setup may have found it: both are correct.
         for is_repositorys in (False, True):
             caller = Invocation(this_interlock(), sender, link.place, is_repositorys)
             setting = prepared(record.client, place, link.home, caller, plugin_at)
             if all(change.after == change.before for change in setting.changes):
                 return None
-        why = "its configuration is not what setup would write now."
+        why = "its configuration differs from what setup would write now."
         return Finding(f"{about}: {why}", again, where)
     except Usage as trouble:
-        # Setup would fail for the same reason, so the file has to be repaired first.
+        # Setup would fail for the same reason, so the person must fix the file first.
         file = trouble.members.get("file")
         do = again if file is None else f'"${{EDITOR:-vi}}" {shlex.quote(file)}'
         return Finding(f"{about}: {trouble.message}", do, where)

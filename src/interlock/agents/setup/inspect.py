@@ -19,8 +19,9 @@ ANY_CALLER = Invocation((), "", None)
 
 
 class InstalledEntries(NamedTuple):
-    """Whether our hooks and our server are there, their sender, whether the program or the
-    workspace that they name is gone, and the workspace that they name."""
+    """Interlock's entries that a client reads: whether there are hooks and a server, and which
+    sender and workspace they name. `is_dead` is true if their program or workspace no longer
+    exists."""
 
     hooks: bool = False
     server: bool = False
@@ -30,8 +31,8 @@ class InstalledEntries(NamedTuple):
 
 
 def detected(place: SetupTarget) -> list[dict[str, Any]]:
-    """A row for each client: where it is installed, whether it is set up here or for the user, its
-    sender, and the command that sets it up. Read-only: creates no workspace."""
+    """Return a row for each client: where it is installed, whether it is set up here or for the
+    user, its sender, and the command that sets it up. Read-only: creates no workspace."""
     path = place.environ.get("PATH")
     rows: list[dict[str, Any]] = []
     for name in CLIENTS:
@@ -59,7 +60,8 @@ def detected(place: SetupTarget) -> list[dict[str, Any]]:
 
 
 def found(client: str, place: SetupTarget, plugin_at: str | None = None) -> InstalledEntries:
-    """The entries that the client would read here. Unreadable files count as empty."""
+    """Return Interlock's entries that the client would read here. Unreadable files count as
+    empty."""
     facts = client_named(client)
     if plugin_at is not None:
         hooks = os.path.join(plugin_at, "hooks", "hooks.json")
@@ -83,7 +85,7 @@ def found(client: str, place: SetupTarget, plugin_at: str | None = None) -> Inst
 
 
 def in_place(client: str, place: SetupTarget) -> list[Document]:
-    """The documents of this place, without those of the user for every project."""
+    """Return the documents of this place, without the user's documents for every project."""
     wanted = client_named(client).wanted(place, ANY_CALLER).documents
     if place.user:
         return wanted
@@ -96,7 +98,8 @@ def in_place(client: str, place: SetupTarget) -> list[Document]:
 
 
 def is_users(client: str, place: SetupTarget, *, but: Collection[str]) -> bool:
-    """Whether the user's own configuration has entries of ours outside of these files."""
+    """Return whether the user's own configuration has Interlock's entries outside of the files
+    `but`."""
     documents = [each for each in _users(client, place) if each.file not in but]
     return any(call for document in documents for call in _calls(document))
 
@@ -106,7 +109,7 @@ def _users(client: str, place: SetupTarget) -> list[Document]:
 
 
 def _calls(document: Document) -> Iterator[tuple[str, Sequence[str]]]:
-    """The words of our entries in the file."""
+    """Yield the kind and the command of each of Interlock's entries in the file."""
     try:
         ours = recognised(document, files.read(document.file))
         for words in commands_in(ours.hooks):

@@ -1,8 +1,8 @@
 """Edit JSON with comments and trailing commas in place.
 
-An edit changes one member or element and the comma that it needs. Every other byte stays. New text
-follows its neighbours: it has their indentation, or stands on their line. Python's own decoder
-reads the text. Before that, blanks replace comments and trailing commas, so that positions stay.
+An edit changes one member or element and the comma that it needs, and no other byte. New text has
+the indentation of its neighbours, or is on their line. Python's own decoder reads the text. Before
+that, blanks replace comments and trailing commas, so that positions do not change.
 """
 
 import json
@@ -22,7 +22,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or has an unexpected shape. The message says what is wrong."""
+    """The text is not JSON, or has an unexpected shape. The message is a clause with the cause."""
 
 
 class Part(NamedTuple):
@@ -60,7 +60,7 @@ class _Text:
             if at >= len(self.plain.rstrip()):
                 raise NotJson("it ends too early") from None
             line = text.count("\n", 0, at) + 1
-            raise NotJson(f"line {line} cannot be read at {text[at : at + 20]!r}") from None
+            raise NotJson(f"line {line} is not valid JSON at {text[at : at + 20]!r}") from None
         self.root = self.next(0)
         first = text.find("\n")
         self.newline = "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
@@ -69,13 +69,13 @@ class _Text:
         self.unit = (self.indent(member) if has_members else "") or "  "
 
     def next(self, at: int) -> int:
-        """The position of the next character that is neither a blank nor in a comment."""
+        """Return the position of the next character that is neither blank nor in a comment."""
         found = _NOT_BLANK.search(self.bare, at)
         assert found is not None
         return found.start()
 
     def indent(self, at: int) -> str:
-        """The blanks at the beginning of the line."""
+        """Return the blanks at the start of the line."""
         line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -84,7 +84,7 @@ class _Text:
         return f"{self.newline}{indent}".join(lines)
 
     def parts(self, at: int) -> list[Part]:
-        """The parts of the object or list at a position."""
+        """Return the parts of the object or list at a position."""
         is_object, parts, at = self.bare[at] == "{", list[Part](), self.next(at + 1)
         while self.bare[at] not in "}]":
             start = at
@@ -100,8 +100,9 @@ class _Text:
         return parts
 
     def find(self, path: Path) -> tuple[int, int]:
-        """The position of the innermost existing value on the path, and how many keys lead to it.
-        Of members with the same name, the last one counts, as it does for clients."""
+        """Return the position of the innermost existing value on the path, and the number of keys
+        that lead to it. Of members with the same name, clients use the last one, and so does this
+        method."""
         at = self.root
         for depth, key in enumerate(path):
             if isinstance(key, str):
@@ -114,11 +115,11 @@ class _Text:
 
     def expect(self, at: int, kind: type, path: Path) -> None:
         if not isinstance(_decode(self.plain, at)[0], kind):
-            name = ".".join(map(str, path)) or "the whole"
-            raise NotJson(f"{name} is no {'object' if kind is dict else 'list'}")
+            name = ".".join(map(str, path)) or "the top level"
+            raise NotJson(f"{name} is not {'an object' if kind is dict else 'a list'}")
 
     def added(self, at: int, key: str | None, value: Any) -> str:
-        """The text with a new last member or element in the object or list at a position."""
+        """Return the text with a new last member or element in the object or list at a position."""
         text, parts = self.text, self.parts(at)
         name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
         one_line = f"{name}{json.dumps(value, ensure_ascii=False)}"
@@ -143,19 +144,20 @@ class _Text:
 
 
 def load(text: str) -> Any:
-    """Parse the text. Raises NotJson."""
+    """Parse the text. Raise NotJson for invalid text."""
     return _Text(text).value
 
 
 def value_at(data: Any, path: Sequence[str]) -> Any:
-    """The value at the path, or None."""
+    """Return the value at the path, or None."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """Set the value at the path, and create missing objects on the way. Raises NotJson."""
+    """Return the text with the value at the path. Create missing objects on the path. Raise
+    NotJson."""
     parsed = _Text(text)
     at, depth = parsed.find(path)
     if depth < len(path):
@@ -170,7 +172,8 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def append(text: str, path: Sequence[str], value: Any) -> str:
-    """Append an element to the list at the path, or create the list. Raises NotJson."""
+    """Return the text with one more element in the list at the path. Create a missing list. Raise
+    NotJson."""
     parsed = _Text(text)
     at, depth = parsed.find(path)
     if depth < len(path):
@@ -180,7 +183,7 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def drop(text: str, path: Path) -> str:
-    """Remove the member or element at the path, which must exist."""
+    """Return the text without the member or element at the path, which must exist."""
     parsed = _Text(text)
     above, _ = parsed.find(path[:-1])
     parts = parsed.parts(above)

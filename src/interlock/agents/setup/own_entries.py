@@ -1,10 +1,10 @@
 """Recognise Interlock's entries in a client's JSON, and replace them.
 
-A hook is ours if it calls `interlock hook CLIENT EVENT`. An MCP server is ours if its name is
-`interlock` and its arguments contain `mcp`. The path of the program, the sender and the workspace
-do not matter, so setup finds its entries after a repository was moved or a workspace was removed.
-Clients keep hooks in lists by event. Most of them use groups with a matcher, and a group can also
-contain hooks of other programs.
+A hook is Interlock's if it calls `interlock hook CLIENT EVENT`. An MCP server is Interlock's if its
+name is `interlock` and its arguments contain `mcp`. The path of the program, the sender and the
+workspace do not matter, so setup finds its entries after a repository was moved or a workspace was
+deleted. Clients store hooks in lists by event. Most of them use groups with a matcher, and a group
+can also contain hooks of other programs.
 """
 
 import os
@@ -24,7 +24,7 @@ Hooks = dict[str, list[Any]]
 
 
 def hooks_in(data: Any, client: str) -> Hooks:
-    """Our hooks by event, in their groups, without the hooks of others."""
+    """Return Interlock's hooks by event, in their groups, without the hooks of other programs."""
     found: Hooks = {}
     for event, groups in _events(data):
         ours = [part for group in groups if (part := _our_part(group, client)) is not None]
@@ -39,7 +39,7 @@ def is_our_server(path: Sequence[str], value: Any) -> bool:
 
 
 def commands_in(hooks: Hooks) -> Iterator[list[str]]:
-    """The words of the command of each hook."""
+    """Yield the words of the command of each hook."""
     for groups in hooks.values():
         for group in groups:
             for hook in group[HOOKS] if isinstance(group.get(HOOKS), list) else [group]:
@@ -53,10 +53,10 @@ def value_of(flag: str, words: Sequence[str]) -> str | None:
 def changed(
     text: str, client: str, members: Members, hooks: Hooks, keep: Callable[[Sequence[str]], bool]
 ) -> str:
-    """Make these members and hooks our only entries in the text. Raises NotJson.
+    """Return the text with these members and hooks as Interlock's only entries. Raise NotJson.
 
-    A member that is None is removed. Objects and lists that become empty are removed too, unless
-    `keep` says that they existed before setup."""
+    Remove a member whose value is None. Remove objects and lists that become empty too, unless
+    `keep` returns True for their path."""
     data = jsonc.load(text)
     for path, value in members.items():
         if value is not None:
@@ -79,7 +79,8 @@ def changed(
 def _dropped(
     text: str, path: jsonc.Path, above: Sequence[str], keep: Callable[[Sequence[str]], bool]
 ) -> str:
-    """The text without the entry at the path, and without the entries above that become empty."""
+    """Return the text without the entry at the path, and without entries above it that become
+    empty."""
     text = jsonc.drop(text, path)
     while above and jsonc.value_at(jsonc.load(text), above) in ({}, []) and not keep(above):
         text, above = jsonc.drop(text, above), above[:-1]
@@ -94,7 +95,8 @@ def _events(data: Any) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _first_hook(data: Any, client: str) -> tuple[str | int, ...] | None:
-    """The path of a hook of ours, or of a group that contains nothing else."""
+    """Return the path of the first group with only Interlock's hooks, or of the first of these
+    hooks in a mixed group."""
     for event, groups in _events(data):
         for number, group in enumerate(groups):
             ours = _our_part(group, client)
@@ -107,7 +109,7 @@ def _first_hook(data: Any, client: str) -> tuple[str | int, ...] | None:
 
 
 def _our_part(group: Any, client: str) -> Any:
-    """The group with our hooks only, or None if it has none."""
+    """Return the group with only Interlock's hooks, or None if it has none."""
     if not isinstance(group, dict):
         return None
     if not isinstance(group.get(HOOKS), list):

@@ -1,8 +1,9 @@
-"""Records of what setup changed: the files, their content before, and the digest of what it wrote.
+"""Records of setups: the changed files, their earlier content, and the digest of the content that
+setup wrote.
 
-Records are in the workspace's home, readable by their owner only, because a client's configuration
-can contain secrets. Records about the user's own configuration are in the user's data directory, so
-that an undo works from every directory.
+Records are in the workspace's home. Only their owner can read them, because a client's
+configuration can contain secrets. Records about the user's own configuration are in the user's data
+directory, so that an undo works from every directory.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ SETUP = "setup"
 
 class Saved(NamedTuple):
     """A file that setup changed: the entries, the original content, the digest of the content that
-    setup left, and the directories that it created."""
+    setup wrote, and the directories that it created."""
 
     document: Document
     original: bytes | None
@@ -41,7 +42,7 @@ class SetupRecord(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the place still exists."""
+        """Return whether the place still exists."""
         return self.place == USER or os.path.isdir(self.place)
 
 
@@ -63,7 +64,7 @@ class Shelf(NamedTuple):
                         yield record
 
     def others(self, client: str, place: str) -> list[SetupRecord]:
-        """The records of other clients and places, without places that no longer exist."""
+        """Return the records of other clients and places, without places that no longer exist."""
         return [
             record
             for record in self.every()
@@ -71,8 +72,8 @@ class Shelf(NamedTuple):
         ]
 
     def changes(self, record: SetupRecord) -> list[Change]:
-        """The files of the record, to be written together with the changes that it describes.
-        Creates their directory."""
+        """Return the changes that write the record. The caller makes them together with the changes
+        that the record describes. Create the record's directory."""
         directory = self._directories(record.client, record.place)[0]
         os.makedirs(os.path.dirname(directory), 0o700, exist_ok=True)
         os.makedirs(directory, 0o700, exist_ok=True)
@@ -100,7 +101,8 @@ class Shelf(NamedTuple):
             remove_empty([directory, os.path.dirname(directory)])
 
     def _directories(self, client: str, place: str) -> list[str]:
-        """Where a record is. Earlier versions kept the user's records in the workspace."""
+        """Return the possible directories of a record. Earlier versions stored the user's records
+        in the workspace."""
         homes = dict.fromkeys((self.user if place == USER else self.workspace, self.workspace))
         name = f"{client}-{digest(os.fsencode(place))[:16]}"
         return [os.path.join(home, SETUP, name) for home in homes]
@@ -115,7 +117,7 @@ def digest(data: bytes) -> str:
 
 
 def _read(directory: str) -> SetupRecord | None:
-    """The record in a directory; None if there is none that can be read."""
+    """Return the record in a directory; None if it does not exist or is unreadable."""
     try:
         with open(os.path.join(directory, "record.json"), encoding="utf-8") as file:
             stored = json.load(file)

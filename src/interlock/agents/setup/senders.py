@@ -1,8 +1,12 @@
 """Choose the sender that a client acts as, and store a credential for it.
 
-The first of these counts: the sender that the user names; the sender of the surrounding agent's
-session; the sender in the client's files; the only agent that has joined and belongs to no other
-client; a new sender with the client's name.
+`choose` takes the first of these that exists:
+
+1. the sender that the user names, or the sender of the session that the command runs in
+2. the sender in the client's files
+3. the sender with the client's name
+4. the only agent with a stored credential that belongs to no other client
+5. a new sender with the client's name
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +28,7 @@ AGENT = "agent"
 
 
 class Sender(NamedTuple):
-    """A sender, and whether `make` has to create it or its credential."""
+    """A sender. If it `is_new`, `make` must create it or its credential."""
 
     name: str
     is_new: bool
@@ -39,8 +43,8 @@ def choose(
     session: str | None,
     configured: str | None,
 ) -> Sender:
-    """Choose the sender, and create nothing, so that setup can show its plan first. Raises Usage
-    for a person, and UnknownSender for a sender without a stored token."""
+    """Choose the sender. Create nothing, so that setup can show its plan first. Raise Usage for a
+    person, and UnknownSender for a sender without a stored token."""
     inside = environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION")
     store = workspace.CredentialStore(link.home)
     kept = store.senders()
@@ -51,9 +55,9 @@ def choose(
         name = str(link.call(credentials, Whoami())["sender"])
         if store.get(name) is None:
             raise UnknownSender(
-                f"{address(name)} acts here by a token that is not kept in the workspace, where a "
-                f"client's hooks would look for it. Outside of the session: interlock token mint "
-                f"--sender {name} --keep",
+                f"The workspace does not store the token of {address(name)}, and the client's "
+                f"hooks need it. Run outside of this session: interlock token mint --sender {name} "
+                "--keep",
                 senders=[address(sender) for sender in kept],
             )
     elif named is not None:
@@ -72,15 +76,15 @@ def choose(
     if name in _agents(link, store, [name]):
         return Sender(name, is_new=False)
     raise Usage(
-        f"{address(name)} is a person, and {client_named(client).TITLE} is to act as an agent. "
-        f"Make one and name it: interlock join NAME && interlock setup {client} --from NAME",
+        f"{address(name)} is a person, but {client_named(client).TITLE} must act as an agent. "
+        f"Create an agent and use it: interlock join NAME && interlock setup {client} --from NAME",
         sender=address(name),
     )
 
 
 def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
-    """Let the sender join, and store its token where hooks and servers find it. A sender that has
-    joined elsewhere gets a new token. Raises NameTaken if the name is a person's."""
+    """Let the sender join, and store its token where hooks and servers find it. If the sender has
+    joined already, mint a new token. Raise NameTaken if the name is a person's."""
     credentials = workspace.who_acts(link, environ, named=None, session=None, owner_may=True)
     link.open()
     with workspace.CredentialStore(link.home).slot() as keep:
@@ -94,8 +98,8 @@ def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
 
 
 def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]) -> list[str]:
-    """The senders without those that are persons. On this machine the owner asks. A remote server
-    is asked with a sender's token, and all senders count if it refuses that."""
+    """Return the senders that are not people. The owner reads the kinds of a local workspace. A
+    remote server needs a sender's token: if it refuses the token, return all senders."""
     if not senders or not store.senders():
         return list(senders)
     token = next((each.token for each in map(store.get, senders) if each), None)

@@ -1,4 +1,4 @@
-"""The wake adapters that ship with Interlock, as a plugin like any other."""
+"""The plugin with the wake adapters that ship with Interlock."""
 
 from interlock.plugins import Adapter, Config, hookimpl
 

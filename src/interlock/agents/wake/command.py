@@ -1,4 +1,4 @@
-"""Wake an agent with a program: the command that the owner gives in `wake.toml`."""
+"""Wake an agent with the command that the owner gives in `wake.toml`."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class Command:
     def wake(self, window: Window, pointer: Pointer) -> None:
         command = self._commands.get(window.sender) or self._commands.get(ANY_SENDER)
         if command is None:
-            raise NotWoken(f"There is no command for {window.sender}.")
+            raise NotWoken(f"wake.toml has no command for {window.sender}.")
         text = plain(pointer.text)
         news = {
             "sender": window.sender,
@@ -59,13 +59,14 @@ def run(
 ) -> None:
     """Run a program with `stdin` on standard input and `more` in its environment.
 
-    Raises NotWoken if it cannot start or fails. Kills it and its children after `limit_s`, and
-    raises InDoubt, because it may have done its work by then."""
+    Raise NotWoken if the program cannot start or fails. After `limit_s`, kill it and its children
+    and raise InDoubt, because the program may have woken the agent by then."""
     program = shown(command[0])
-    # A file and no pipe: a process that the program leaves running could keep a pipe open.
+    # The output goes to a file, because a process that the program leaves running could keep a pipe
+    # open.
     with tempfile.TemporaryFile() as output:
         try:
-            child = subprocess.Popen(  # noqa: S603 - the owner's own choice, no shell
+            child = subprocess.Popen(  # noqa: S603 - the owner chose the command; no shell
                 command,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -79,7 +80,7 @@ def run(
             try:
                 child.communicate(stdin, timeout=limit_s)
             except subprocess.TimeoutExpired:
-                raise InDoubt(f"{program} did not end in {limit_s:g} s.") from None
+                raise InDoubt(f"{program} did not end within {limit_s:g} s.") from None
             finally:
                 if child.returncode is None:
                     with suppress(ProcessLookupError, PermissionError):
@@ -89,4 +90,4 @@ def run(
             lines = output.read(64 << 10).decode(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "")
             why = f": {shown(last)}" if last else "."
-            raise NotWoken(f"{program} ended with {child.returncode}{why}")
+            raise NotWoken(f"{program} ended with status {child.returncode}{why}")

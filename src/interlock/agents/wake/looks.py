@@ -1,6 +1,7 @@
-"""Recognise on a captured screen whether a client rests at an empty prompt.
+"""Recognise on a captured screen whether a client is idle at an empty prompt.
 
-A screen that is not recognised is left alone. The look of each client is in its own folder.
+If a screen is not recognised, the adapter does not type into it. Each client's folder has the look
+of its screen.
 """
 # ruff: noqa: RUF001 - the signs are the clients'
 
@@ -8,7 +9,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-# How many lines above the prompt describe the present, and not the past.
+# The number of lines above the prompt that show the client's current state. Lines further up are
+# older output.
 NEAR = 15
 
 RULE = re.compile(r"\s*[─━▀▄╭╮╰╯┌┐└┘]{3}")
@@ -20,11 +22,13 @@ _OTHER = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()].|\][^\x07\x1b]*(?:\x07|\x1
 
 
 class Look(NamedTuple):
-    """How a client looks. `programs` are the names of its process. The prompt begins on a line that
-    starts with `marker`, below a line like `above`, and ends before a line like `below`, which at
-    most `blocks` blocks of lines follow. `hints` are texts that the client shows in an empty prompt
-    in normal colours. Near the prompt, `busy` says that the agent works, and `asking` that the
-    client waits for a person's decision."""
+    """The look of a client's screen.
+
+    `programs` matches the name of its process. The prompt starts on a line that matches `marker`,
+    directly below a line that matches `above`. It ends before a line that matches `below`. At most
+    `blocks` blocks of lines follow. `hints` are texts that the client shows in an empty prompt in
+    normal colours. A line near the prompt that matches `busy` shows that the agent works. A line
+    that matches `asking` shows that the client waits for a person's decision."""
 
     programs: re.Pattern[str]
     marker: re.Pattern[str]
@@ -37,8 +41,8 @@ class Look(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The visible lines; and the same lines with blanks for text that no person typed: faint text,
-    and the block of a cursor on faint text."""
+    """The visible lines, and the same lines with blanks in place of text that a client shows but no
+    person typed: faint text, and the block of a cursor on faint text."""
 
     lines: tuple[str, ...]
     solid: tuple[str, ...]
@@ -49,8 +53,8 @@ def any_of(*patterns: str) -> re.Pattern[str]:
 
 
 def prompt(seen: Screen, look: Look) -> str | None:
-    """The text in the prompt, without blanks and frame; None if there is no prompt as the client
-    draws it."""
+    """Return the text in the prompt, without blanks and frame; None if the screen has no prompt
+    that looks like the client's."""
     place = _place(seen, look)
     if place is None:
         return None
@@ -60,26 +64,26 @@ def prompt(seen: Screen, look: Look) -> str | None:
 
 
 def squeezed(text: str) -> str:
-    """A text without the line breaks and frames that clients add."""
+    """Return a text without the blanks, line breaks and frames that clients add."""
     return re.sub(r"[\s│]", "", text)
 
 
 def why_not(seen: Screen, look: Look) -> str | None:
-    """Why the client must not be woken, as a part of a sentence; None at an empty prompt."""
+    """Return why the client must not be woken, as a part of a sentence; None at an empty prompt."""
     place = _place(seen, look)
     near = seen.lines if place is None else seen.lines[max(0, place[0] - NEAR) :]
     if any(look.asking.search(line) for line in near):
-        return "it is waiting for a person's decision"
+        return "the client is waiting for a person's decision"
     if any(look.busy.search(line) for line in near):
-        return "it is at work"
+        return "the agent is working"
     inside = prompt(seen, look)
     if inside is None:
-        return "its prompt is not to be seen"
-    return "something is typed at its prompt" if inside else None
+        return "its screen shows no prompt"
+    return "its prompt is not empty" if inside else None
 
 
 def _place(seen: Screen, look: Look) -> tuple[int, int, int] | None:
-    """The first line of the prompt, the line below it, and the column after the marker."""
+    """Return the first line of the prompt, the line below it, and the column after the marker."""
     lines = seen.lines
     for at in range(len(lines) - 1, 0, -1):
         marker = look.marker.match(lines[at])

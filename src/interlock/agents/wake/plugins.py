@@ -1,7 +1,7 @@
-"""Load the wake adapters: our own, and those of installed packages.
+"""Load the wake adapters: those of Interlock, and those of installed packages.
 
-docs/plugins.md has the contract of a plugin. A broken plugin is reported in the log with its name,
-and left out.
+docs/plugins.md has the contract of a plugin. If a plugin is broken, the loader logs its name and
+skips it.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger("interlock.wake")
 
 
 class Adapters:
-    """The adapters of a workspace. For one thread."""
+    """The adapters of a workspace. Not thread-safe."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -32,21 +32,21 @@ class Adapters:
         self._adapters: list[Adapter] = []
 
     def now(self) -> list[Adapter]:
-        """The adapters that `wake.toml` switches on now. While the file is invalid, they stay as
-        they were; the error is logged once."""
+        """Return the adapters that `wake.toml` turns on now. While the file is invalid, return the
+        previous adapters. Log the error once."""
         found = version(self._directory)
         if found != self._read:
             self._read = found
             try:
                 self._adapters = adapters(read(self._directory))
             except Usage as refusal:
-                log.error("wake.toml is not followed", extra={"why": refusal.message})
+                log.error("wake.toml is ignored", extra={"why": refusal.message})
         return self._adapters
 
 
 def adapters(config: Config) -> list[Adapter]:
-    """The adapters of all plugins, ours first. A plugin that has the name of an earlier one, or
-    an adapter that does, is left out: a receipt must say which adapter it was."""
+    """Return the adapters of all plugins, Interlock's own first. Skip a plugin if its name, or the
+    name of one of its adapters, is taken: the name in a receipt must identify the adapter."""
     found: dict[str, Adapter] = {}
     names: set[str] = set()
     sources: list[tuple[str, Callable[[], Any]]] = [("interlock", lambda: wake)]
@@ -54,23 +54,23 @@ def adapters(config: Config) -> list[Adapter]:
     for name, load in sources:
         try:
             if name in names:
-                raise ValueError(f"another plugin has the name {name} already")
+                raise ValueError(f"another plugin has the name {name}")
             names.add(name)
-            # A manager for each plugin, so that one that raises does not affect the others.
+            # Each plugin has its own manager, so that a plugin that raises does not affect others.
             manager = pluggy.PluginManager(PROJECT)
             manager.add_hookspecs(plugins)
             manager.register(load(), name=name)
-            manager.check_pending()  # a misspelt hook would never be called
+            manager.check_pending()  # otherwise a misspelt hook would never run
             theirs: dict[str, Adapter] = {}
             for adapter in chain(*manager.hook.interlock_wake_adapters(config=config)):
                 is_text = isinstance(adapter.name, str)
                 if not (is_text and callable(adapter.can_wake) and callable(adapter.wake)):
-                    raise TypeError("an adapter has a name, can_wake and wake")
+                    raise TypeError("an adapter must have name, can_wake and wake")
                 theirs[adapter.name] = adapter
             if taken := theirs.keys() & found.keys():
-                raise ValueError(f"there are adapters of these names already: {sorted(taken)}")
+                raise ValueError(f"other adapters have these names: {sorted(taken)}")
             found |= theirs
         except Exception as trouble:
             why = {"plugin": name, "why": repr(trouble)}
-            log.error("a plugin is left out", extra=why, exc_info=True)
+            log.error("skipped a broken plugin", extra=why, exc_info=True)
     return list(found.values())

@@ -1,8 +1,8 @@
 """tmux, the last resort: paste the pointer at an idle client's prompt, and press Enter.
 
-Off unless the owner switches it on. The adapter wakes only a client that it recognises, in its own
-pane, at an empty prompt, and checks the screen before each step. It presses Enter once, when the
-pasted line is all that is in the prompt. It never types anything else.
+The adapter is off unless the owner turns it on. It wakes only a client that it recognises, in the
+client's own pane, at an empty prompt, and checks the screen before each step. It presses Enter
+once, if the prompt contains the pasted line and no other text. It types nothing else.
 """
 
 import os
@@ -21,7 +21,7 @@ from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from interlock.plugins.text import typed
 
 LOOKS: dict[str, Look] = {name: module_of(name, "wake").LOOK for name in CLIENTS}
-# A client at rest draws nothing; a client at work does.
+# The screen of an idle client does not change; the screen of a working client does.
 QUIET_S = 0.5
 SEEN_WITHIN_S = 5.0
 POLL_INTERVAL_S = 0.1
@@ -32,9 +32,9 @@ _ID = re.compile(r"%\d{1,9}")
 _LEADERS = re.compile(r"node|bun|deno|[Pp]ython[\d.]*|interlock")
 _HINDRANCES = {
     "pane_dead": "its process has ended",
-    "pane_in_mode": "a person is looking through what was said",
-    "pane_synchronized": "what is typed there goes to other panes too",
-    "pane_input_off": "it takes no input",
+    "pane_in_mode": "a person is scrolling or searching in it",
+    "pane_synchronized": "tmux sends its input to other panes too",
+    "pane_input_off": "its input is off",
 }
 # The title comes last, because it may contain the separator.
 _FACTS = ("pane_id", *_HINDRANCES, "pane_tty", "pane_current_command", "pane_title")
@@ -45,7 +45,7 @@ class Tmux:
     """Wakes a window whose ways name its pane: `{"tmux": {"socket": PATH, "pane": "%3"}}`."""
 
     name = "tmux"
-    # A person may be typing, or a dialog may be open: only the attempt shows whether it works.
+    # A person may be typing, or a dialog may be open: only an attempt shows whether a wake works.
     is_sure = False
 
     def can_wake(self, window: Window) -> bool:
@@ -54,28 +54,26 @@ class Tmux:
 
     def wake(self, window: Window, pointer: Pointer) -> None:
         if not self.can_wake(window):
-            raise NotWoken("It is not known which client runs in which pane.")
+            raise NotWoken("The window does not name a known client, its process and its pane.")
         assert window.client is not None
         assert window.pid is not None
         way, line = window.ways[self.name], typed(pointer.text)
         pane = _Pane(way["socket"], way["pane"], window.pid, LOOKS[window.client])
         if reason := pane.busy():
-            raise NotWoken(f"Pane {pane.id} is left alone: {reason}.")
+            raise NotWoken(f"Nothing was typed into pane {pane.id}: {reason}.")
         pane.paste(line)
         pasted = f"The line was pasted into pane {pane.id}"
         try:
             if not _until(lambda: pane.shows(line)):
-                raise InDoubt(f"{pasted}, and is not to be seen there.")
-            # A client takes an Enter that follows too closely for a part of the paste.
+                raise InDoubt(f"{pasted}, but its prompt does not show the line.")
+            # If Enter follows at once, a client takes it for a part of the paste.
             time.sleep(QUIET_S)
             if pane.why_not() is not None or not pane.shows(line):
-                raise InDoubt(
-                    f"Pane {pane.id} changed after the line was pasted. Enter was not pressed."
-                )
+                raise InDoubt(f"{pasted}, then its screen changed. Enter was not pressed.")
             pane.run("send-keys", "-t", pane.id, "Enter", is_final=True)
             if not _until(lambda: not pane.shows(line)):
                 raise InDoubt(
-                    f"Enter was pressed in pane {pane.id}, and the line still stands there."
+                    f"Enter was pressed in pane {pane.id}, but its prompt still shows the line."
                 )
         except NotWoken as trouble:
             raise InDoubt(f"{pasted}. {trouble}") from None
@@ -97,7 +95,7 @@ class _Pane:
         self.socket, self.id, self.pid, self.look = socket, id, pid, look
 
     def busy(self) -> str | None:
-        """Why the client must not be woken, as a part of a sentence. Compares two screens."""
+        """Return why the client must not be woken, as a part of a sentence. Compare two screens."""
         if reason := self.why_not():
             return reason
         before = self.screen()
@@ -109,33 +107,33 @@ class _Pane:
         return self.why_not()
 
     def why_not(self) -> str | None:
-        """Why nothing may be pasted into the pane, as a part of a sentence. None if the client is
-        in the foreground of the pane's terminal, and the pane takes input as usual."""
+        """Return why the adapter must not paste into the pane, as a part of a sentence. None if the
+        client is in the foreground of the pane's terminal, and the pane accepts input as usual."""
         wanted = "|".join(f"#{{{name}}}" for name in _FACTS)
         output = self.run("display-message", "-p", "-t", self.id, wanted)
         facts = dict(zip(_FACTS, output.rstrip("\n").split("|", len(_FACTS) - 1), strict=False))
-        # For a pane that is gone, tmux may describe none, or another.
+        # If the pane was closed, tmux may describe no pane or another one.
         if facts.get("pane_id") != self.id or len(facts) != len(_FACTS):
-            raise NotWoken(f"There is no pane {self.id} any more.")
+            raise NotWoken(f"Pane {self.id} no longer exists.")
         for name, reason in _HINDRANCES.items():
             if facts[name] not in ("0", ""):
                 return reason
         command = facts["pane_current_command"]
         if not (self.look.programs.fullmatch(command) or _LEADERS.fullmatch(command)):
-            return f"{command or 'something unknown'} runs there"
+            return f"it runs {command or 'an unknown program'}, not the client"
         if not _has_terminal(self.pid, facts["pane_tty"], self.look):
-            return "the client that asked to be woken is not what runs there"
-        return "it is at work" if _SPINNING.match(facts["pane_title"]) else None
+            return "the client of this window is not in its foreground"
+        return "the agent is working" if _SPINNING.match(facts["pane_title"]) else None
 
     def screen(self) -> Screen:
         return screen(self.run("capture-pane", "-p", "-e", "-t", self.id))
 
     def shows(self, line: str) -> bool:
-        """Whether the line, and nothing else, is in the prompt."""
+        """Return whether the prompt contains the line and no other text."""
         return prompt(self.screen(), self.look) == squeezed(line)
 
     def paste(self, line: str) -> None:
-        """Paste in bracketed mode, so that no client takes the text for keys."""
+        """Paste in bracketed mode, so that the client does not take the text for keys."""
         name = f"interlock-{secrets.token_hex(8)}"
         self.run("load-buffer", "-b", name, "-", stdin=line)
         try:
@@ -146,12 +144,12 @@ class _Pane:
             raise
 
     def run(self, *words: str, stdin: str = "", is_final: bool = False) -> str:
-        """Run a command of tmux. Raises NotWoken if it fails. A timeout of a command that
-        `is_final`, which cannot be undone, raises InDoubt."""
+        """Run a command of tmux. Raise NotWoken if it fails. Raise InDoubt if a command that
+        `is_final`, which cannot be undone, times out."""
         if not _ID.fullmatch(self.id) or not _is_own_socket(self.socket):
-            raise NotWoken("This is no pane of a tmux of ours.")
+            raise NotWoken("The window does not name a pane of this user's tmux.")
         try:
-            done = subprocess.run(  # noqa: S603 - words of ours, no shell
+            done = subprocess.run(  # noqa: S603 - our own words, no shell
                 ["tmux", "-u", "-S", self.socket, *words],  # noqa: S607 - the user's own tmux
                 input=stdin.encode(),
                 capture_output=True,
@@ -160,16 +158,18 @@ class _Pane:
             )
         except subprocess.TimeoutExpired:
             error = InDoubt if is_final else NotWoken
-            raise error(f"tmux did not answer to {words[0]}.") from None
+            raise error(f"tmux {words[0]} did not end within {COMMAND_TIMEOUT_S:g} s.") from None
         except OSError as trouble:
-            raise NotWoken(f"tmux cannot be run: {trouble.strerror}.") from None
+            raise NotWoken(f"Cannot run tmux: {trouble.strerror}.") from None
         if done.returncode != 0:
-            raise NotWoken(f"tmux said no: {done.stderr.decode(errors='replace').strip()[:200]}")
+            why = done.stderr.decode(errors="replace").strip()[:200]
+            raise NotWoken(f"tmux {words[0]} failed: {why}")
         return done.stdout.decode(errors="replace")
 
 
 def _is_own_socket(path: str) -> bool:
-    """Another user's socket could be any program that speaks like tmux."""
+    """Return whether the path is a socket of this user. Behind another user's socket could be any
+    program that imitates tmux."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -178,8 +178,8 @@ def _is_own_socket(path: str) -> bool:
 
 
 def _has_terminal(pid: int, tty: str, look: Look) -> bool:
-    """Whether the process is the client, belongs to this user, and is in the foreground of the
-    terminal: if a client is suspended, its shell is in the foreground."""
+    """Return whether the process is the client, belongs to this user, and is in the foreground of
+    the terminal. If a client is suspended, its shell is in the foreground."""
     try:
         fields = ps("uid=,pgid=,tpgid=,tty=,args=", "-ww", "-p", str(pid)).split(None, 4)
     except OSError:
