@@ -457,6 +457,11 @@ def by_code(code: str) -> type[Refusal]:
     return _BY_CODE[code]
 
 
+def codes() -> list[str]:
+    """Every code."""
+    return list(_BY_CODE)
+
+
 def _leaves(kind: type[Refusal]) -> list[type[Refusal]]:
     return [leaf for sub in kind.__subclasses__() for leaf in [sub, *_leaves(sub)]]
 

@@ -56,7 +56,7 @@ from world.paths import ROOT
 COMMANDS = all_commands()
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-ALL = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+ALL = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*/*.md"))]
 HOME = "/home/you"
 LIMIT_S = 240
 DAY_MS = 86_400_000

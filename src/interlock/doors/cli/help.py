@@ -68,7 +68,7 @@ def _overview(
             rows.append((word, members[0].summary if is_one else below))
         sections.append([bold(heading), *_rows(rows, width, bold, left)])
     sections.append(
-        [bold("Flags of every command"), *_flag_rows((*common, *BUILT_IN), width, bold)]
+        [bold("Flags of every command"), *_rows(flag_rows((*common, *BUILT_IN)), width, bold)]
     )
     closing = "For one command, with examples: interlock help COMMAND"
     return [*sections, _fill(closing.split(), width)]
@@ -76,18 +76,14 @@ def _overview(
 
 def _page(command: Command, common: Sequence[Flag], width: int, bold: Bold) -> list[list[str]]:
     """Everything about one command."""
-    name = f"interlock {command.name}"
-    hanging = " " * min(len(name) + 3, width // 2)
-    arguments = [(a.name, _with_choices(a)) for a in command.arguments]
-    if command.rest:
-        arguments.append(("COMMAND...", "the command to run, with its own flags, after --"))
+    arguments, flags = argument_rows(command), flag_rows(command.flags)
     also = [f"{flag.form}," for flag in common] + ["--help."]
     return [
         _fill(f"{command.summary}.".split(), width),
-        [bold("Usage"), *_fill([name, *_parts(command)], width, "  ", hanging)],
+        [bold("Usage"), *usage_lines(command, width, "  ")],
         _examples("Examples", command.examples, width, bold),
         [bold("Arguments"), *_rows(arguments, width, bold)] if arguments else [],
-        [bold("Flags"), *_flag_rows(command.flags, width, bold)] if command.flags else [],
+        [bold("Flags"), *_rows(flags, width, bold)] if flags else [],
         *(_fill(paragraph.split(), width) for paragraph in command.notes.split("\n\n")),
         _fill(["Every command also takes", *also], width),
     ]
@@ -96,6 +92,13 @@ def _page(command: Command, common: Sequence[Flag], width: int, bold: Bold) -> l
 def usage(command: Command) -> str:
     """The command on one line: `interlock ack ID... [--decline] [--note N]`."""
     return " ".join([f"interlock {command.name}", *_parts(command)])
+
+
+def usage_lines(command: Command, width: int, indent: str = "") -> list[str]:
+    """The usage, broken between its parts."""
+    name = f"interlock {command.name}"
+    hanging = indent + " " * min(len(name) + 1, width // 2 - len(indent))
+    return _fill([name, *_parts(command)], width, indent, hanging)
 
 
 def group_usage(path: Sequence[str], commands: Sequence[Command]) -> str:
@@ -131,10 +134,17 @@ def _with_choices(spec: Flag | Argument) -> str:
     return f"{spec.help}: {', '.join(hidden)}".removeprefix(": ") if hidden else spec.help
 
 
-def _flag_rows(flags: Sequence[Flag], width: int, bold: Bold) -> list[str]:
-    notes = {flag.name: " (repeatable)" * flag.many for flag in flags}
-    rows = [(flag.form, _with_choices(flag) + notes[flag.name]) for flag in flags]
-    return _rows(rows, width, bold)
+def argument_rows(command: Command) -> list[tuple[str, str]]:
+    """The arguments of a command, each with its meaning."""
+    rows = [(argument.name, _with_choices(argument)) for argument in command.arguments]
+    if command.rest:
+        rows.append(("COMMAND...", "the command to run, with its own flags, after --"))
+    return rows
+
+
+def flag_rows(flags: Sequence[Flag]) -> list[tuple[str, str]]:
+    """Flags as they are written, each with its meaning."""
+    return [(flag.form, _with_choices(flag) + " (repeatable)" * flag.many) for flag in flags]
 
 
 def _examples(heading: str, examples: Sequence[str], width: int, bold: Bold) -> list[str]:
