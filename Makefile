@@ -10,7 +10,7 @@ ON_ENGINE := $(PYTEST) -n 3 -m 'every_engine and not long' --engine
 # worker takes ten seconds to compile the tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up test longtest enginetest check bench demo clean installed ready
+.PHONY: help up test longtest enginetest check docs bench demo clean installed ready
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ check: ready ## check format, lint, types, import rules and generated files
 	.venv/bin/lint-imports --no-logo
 	$(PY) -m interlock.generate --check
 
+docs: ready ## build the documentation that the server shows at /docs
+	@$(PY) docs/build.py
+
 bench: ready ## measure the speed, and print the figures
 	$(PY) -m bench
 
@@ -46,6 +49,7 @@ demo: installed ## run a scripted day of three agents and a person, for the dash
 
 clean: ## remove the files that make created: .venv, caches, compiled files
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf src/interlock/doors/web/site
 	find src tests bench demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Compile at every call: commands start often, and PYTHONDONTWRITEBYTECODE may be set when they run.

@@ -7,7 +7,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["world.chosen", "world.remotes", "world.fixtures", "world.browsing"]
+pytest_plugins = ["world.chosen", "world.remotes", "world.fixtures", "world.browsing", "world.site"]
 
 # How long an example took says nothing on a noisy machine.
 settings.register_profile(
