@@ -112,6 +112,7 @@ def _text(answer: dict[str, Any]) -> str:
         "             Anyone with write access to this directory can add agents and people.",
         f"  Dashboard  {answer['dashboard']}",
         "             This link signs you in as the owner. Do not share it.",
+        f"  Docs       {answer['url']}/docs",
         f"  Agents     {named or 'none yet'}",
         "",
         f"  {next_steps}",

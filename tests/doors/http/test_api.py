@@ -760,7 +760,7 @@ def test_a_body_of_a_few_mib_may_come_as_it_is(api: Api) -> None:
 # --- browsers
 
 
-PATHS = ("/v1/agents", "/v1/events", "/openapi.json", "/healthz", "/metrics", "/")
+PATHS = ("/v1/agents", "/v1/events", "/openapi.json", "/healthz", "/metrics", "/", "/docs/")
 
 
 @pytest.mark.parametrize(

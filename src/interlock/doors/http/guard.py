@@ -26,8 +26,8 @@ from interlock.rooms.identity.token_format import PREFIX, PREFIXES, REFRESH
 _LOG = logging.getLogger("interlock.http")
 # Links of other sites may lead here. Each of these pages forbids that another page frames it.
 CONSENT = "/consent"
-VISITED = ("/", "/authorize", CONSENT, "/person")
-INVITATIONS = "/invite/"
+VISITED = ("/", "/authorize", CONSENT, "/person", "/docs")
+VISITED_BELOW = ("/invite/", "/docs/")
 MAX_BODY_BYTES = 8 << 20
 SLOWEST_BODY_S = 30.0
 OPEN = ("/register", "/token", "/revoke")
@@ -183,7 +183,7 @@ def _foreign(scope: Scope, headers: Headers) -> str | None:
         return f"Requests from pages of {origin[:80]!r} are refused."
     site = headers.get("sec-fetch-site", "none")
     navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
-    is_visit = navigates and (path in VISITED or path.startswith(INVITATIONS))
+    is_visit = navigates and (path in VISITED or path.startswith(VISITED_BELOW))
     if site not in ("none", "same-origin") and not is_visit:
         return "Requests from pages of other sites are refused."
     return None

@@ -1,9 +1,10 @@
-"""The web door: the owner's dashboard, and the pages where other people join, sign in, and choose
-which clients act for them.
+"""The web door: the owner's dashboard, the pages where other people join, sign in, and choose which
+clients act for them, and the documentation.
 
 The server renders complete pages. One small script keeps the dashboard current. Programs use HTTP
 or MCP instead of these pages. The door contains no rules: it calls verbs. Only the owner sees the
 dashboard. A person sees only their own agents, connections, sessions and tokens.
+Every caller may read the documentation.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from interlock.doors.web import documentation
 from interlock.doors.web.browsers import OwnerCookies
 from interlock.doors.web.consent import Consent
 from interlock.doors.web.pages import Pages
@@ -58,4 +60,5 @@ def routes(live: LiveNode, *, owner: Callable[[str], bool], key: bytes) -> list[
         Route("/sign-in", owners(pages.sign_in), methods=["POST"]),
         Route("/sign-out", owners(pages.sign_out), methods=["POST"]),
         Route("/static/{name}", assets.serve),
+        *documentation.routes(),
     ]
