@@ -150,12 +150,13 @@ def test_a_label_that_names_another_is_put_right_by_one_word(joined: Place) -> N
     found = only_finding(joined, "labels-agree")
     assert "names @vera" in found["message"]
     assert found["subject"] == made["id"]
-    _, other, own = found["message"].split(" If it is ")
-    assert own == f"@otto-cli's: {found['do']}."
+    said, own = found["message"].split(" — or, if it should belong to ")
+    _, other = said.split(" If it should belong to ")
+    assert own == f"@otto-cli: {found['do']}"
     run_advice(joined, found)
     assert findings(joined) == []
     joined.ok("token", "label", made["id"], "Vera's laptop")
-    run_advice(joined, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
+    run_advice(joined, {"do": other.removeprefix("@vera: ")})
     assert findings(joined) == []
 
 

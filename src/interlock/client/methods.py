@@ -252,7 +252,7 @@ class Methods:
 
     @Method
     def create_group(self, name: str, members: Texts = ()) -> Asked[answers.GroupMade]:
-        """Register one name for several recipients."""
+        """Create a group, which is one name for several recipients."""
         return Asked(CreateGroup(name=name, members=texts(members)))
 
     @Method
@@ -271,21 +271,21 @@ class Methods:
     def rotate_token(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Rotated]:
-        """Replace a token by a new one."""
+        """Replace a token with a new one."""
         return Asked(RotateToken(id=id, sender=sender))
 
     @Method
     def revoke_token(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Revoked]:
-        """End a token, or all tokens of a sender, at once."""
+        """Revoke a token, or all tokens of a sender."""
         return Asked(RevokeToken(id=id, sender=sender))
 
     @Method
     def reaffirm_tokens(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Reaffirmed]:
-        """Trust tokens again that a restore suspended."""
+        """Reaffirm tokens that a restore suspended, so that they are valid again."""
         return Asked(ReaffirmTokens(id=id, sender=sender))
 
     @Method

@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 
-from interlock.errors import LogDamaged, LogForked, NotAvailable
+from interlock.errors import LogDamaged, LogForked, NotAvailable, message
 from interlock.log.times import DAY_MS, rfc3339
 from interlock.machine.processes import RUN, space
 from interlock.node import Node
@@ -497,7 +497,7 @@ def labels_agree(tx: Transaction) -> Iterator[Finding]:
     ):
         if wrong := known.contradiction(sender, label):
             ways = ways_out(tx, known, id, sender, label, seq)
-            yield Finding(f"{wrong} {ways}", remedy(id, sender), id)
+            yield Finding(message(wrong, ways), remedy(id, sender), id)
     for found in living(tx, None):
         others = known.named(found.name or "")
         if others and others.isdisjoint((known.agent_of(found.sender), found.person)):

@@ -920,9 +920,9 @@ def test_explain_says_both_ways_out_of_a_contradiction(joined: Place) -> None:
     id = minted["id"]
     assert story["do"] == f"interlock token label {id} otto-cli"
     assert story["contradiction"].endswith(
-        "whoever holds it acts as @otto-cli. "
-        f"If it is @vera's: interlock token mint --sender vera && interlock token revoke {id}. "
-        f"If it is @otto-cli's: {story['do']}."
+        "A caller with this token acts as @otto-cli. If it should belong to @vera: "
+        f"interlock token mint --sender vera && interlock token revoke {id} "
+        f"— or, if it should belong to @otto-cli: {story['do']}"
     )
 
 

@@ -99,18 +99,19 @@ def test_what_is_sent_with_it_explains_itself_until_the_row_is_mapped(place: Pla
     assert sent["from"] == "@neo-b"
 
     story = place.ok("explain", sent["id"])
-    wrong, _, ways = story["contradiction"].partition(" If it is ")
+    wrong, _, ways = story["contradiction"].partition(" If it should belong to ")
     assert wrong in first["rows"][ODD]["message"]
     assert ways == (
-        f"@otto-c's: interlock token import FILE --map '{LABEL}=otto-c' --apply. "
-        f"If it is @neo-b's: {story['do']}."
+        f"@otto-c: interlock token import FILE --map '{LABEL}=otto-c' --apply "
+        f"— or, if it should belong to @neo-b: {story['do']}"
     )
     assert story["do"] == f"interlock token label {story['token']['id']} neo-b"
     shown = place.run("explain", sent["id"]).text
     assert story["contradiction"] in shown
     assert story["do"] in shown
 
-    fix = shlex.split(first["rows"][ODD]["do"].split(": ")[1].removesuffix(". If it is @neo-b's"))
+    advice = first["rows"][ODD]["do"].split(": ")[1]
+    fix = shlex.split(advice.removesuffix(" — or, if it should belong to @neo-b"))
     assert fix == ["--map", f"{LABEL}=otto-c"]
     mapped = imported(place, rows, *fix, "--apply")
     assert (mapped["ok"], mapped["imported"]) == (True, 1)
@@ -161,7 +162,7 @@ def test_a_second_time_imports_nothing_new(place: Place) -> None:
     again = imported(place, rows, "--apply")
     assert (again["importable"], again["imported"]) == (0, 0)
     assert verdicts(again) == ["ready", "contradiction", "clear-text secret"]
-    assert all("It is here already" in row["message"] for row in again["rows"])
+    assert all("is already imported" in row["message"] for row in again["rows"])
     assert place.entries() == before
 
 
@@ -178,9 +179,9 @@ def test_the_log_says_who_joined_and_what_was_imported(place: Place) -> None:
 @pytest.mark.parametrize(
     ("row", "verdict", "says", "do"),
     [
-        (old("otto", "Otto"), "ready", "@otto's", None),
-        (old("otto"), "ready", "@otto's", None),
-        (old("@otto", "Otto"), "ready", "@otto's", None),
+        (old("otto", "Otto"), "ready", "for @otto", None),
+        (old("otto"), "ready", "for @otto", None),
+        (old("@otto", "Otto"), "ready", "for @otto", None),
         (old("otto", "laptop"), "contradiction", "Row 1: ", "--map laptop=AGENT"),
         (old("otto", "it's"), "contradiction", "Row 1: ", """--map 'it'"'"'s=AGENT'"""),
         (old(None, "Otto"), "no agent", "Row 1 has no agent", "--map Otto=otto"),
@@ -258,7 +259,7 @@ def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) 
     assert "token mint" not in shown
     found = imported(place, rows, "--apply")
     assert found["foreign_scopes"] == ["read", "write"]
-    assert found["rows"][1]["message"].endswith("Of its scope, this means nothing here: read.")
+    assert found["rows"][1]["message"].endswith("Interlock ignores these scopes: read.")
     assert "      Only with the scopes mail, work.\n" in shown
     wanted = [["mail", "work"], ["mail", "claim", "work"]]
     assert [row["scopes"] for row in found["rows"][1:]] == wanted
@@ -269,7 +270,7 @@ def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) 
 def test_a_scope_without_a_word_of_ours_gives_nothing(place: Place, scope: Any) -> None:
     (row,) = imported(place, [old("otto", "Otto", scope=scope)], "--apply")["rows"]
     assert row["verdict"] == "no scope"
-    assert "it stays out" in row["message"]
+    assert "The import skips it." in row["message"]
     assert "scopes" not in row
     assert place.ok("token", "list") == {"tokens": []}
 
@@ -373,7 +374,7 @@ def test_a_token_in_several_rows_is_imported_once(place: Place) -> None:
     rows = [old("otto", "Otto"), old("otto", "Otto too", token_hash=sha256("Otto"))]
     found = imported(place, rows, "--apply")
     assert (found["ok"], found["imported"]) == (True, 1)
-    assert "same token as that of row 1" in found["rows"][1]["message"]
+    assert "Row 1 has the same token." in found["rows"][1]["message"]
 
 
 def test_a_token_of_several_agents_is_nobodys_until_it_is_mapped(place: Place) -> None:
@@ -401,9 +402,9 @@ def test_what_is_advised_for_a_token_of_several_agents_works_as_typed(
     found = imported(place, rows)
     assert verdicts(found) == ["no agent"] * 5 + ["ready"]
     (advice,) = {row["do"] for row in found["rows"][:5]}
-    ways = dict(way.split(": ") for way in advice.split(". "))
-    assert list(ways) == ["If it is @milo's", "If it is @otto's"]
-    words = shlex.split(ways[f"If it is @{whose}'s"])
+    ways = dict(way.split(": ") for way in advice.removeprefix("If ").split(" — or, if "))
+    assert list(ways) == ["it should belong to @milo", "it should belong to @otto"]
+    words = shlex.split(ways[f"it should belong to @{whose}"])
     assert words.count("--map") == 5
     assert imported(place, rows, *words, "--apply")["imported"] == 2
     assert place.ok("whoami", INTERLOCK_TOKEN="shared")["sender"] == whose
@@ -420,7 +421,7 @@ def test_without_a_label_the_rows_of_a_token_are_to_be_made_one(place: Place) ->
     found = imported(place, rows)
     assert verdicts(found) == ["no agent", "ready", "no agent", "contradiction"]
     for row in found["rows"][0], found["rows"][2]:
-        assert row["do"] == "Make one row of the rows 1, 3, 4, with one agent."
+        assert row["do"] == "Combine the rows 1, 3, 4 into one row, with one agent."
 
 
 def test_many_rows_of_a_token_are_to_be_made_one_and_not_mapped(place: Place) -> None:
@@ -430,7 +431,7 @@ def test_many_rows_of_a_token_are_to_be_made_one_and_not_mapped(place: Place) ->
     found = imported(place, rows)
     assert set(verdicts(found)) == {"no agent"}
     (advice,) = {row["do"] for row in found["rows"]}
-    assert advice.startswith("Make one row of the rows 1, 2, 3, ")
+    assert advice.startswith("Combine the rows 1, 2, 3, ")
 
 
 def test_a_map_is_not_undone_by_whoever_leaves_it_out(place: Place) -> None:
@@ -590,26 +591,26 @@ LINE = f'"token_hash": "{sha256("odd")}", "agent": "otto", "label": "Otto"'
 @pytest.mark.parametrize(
     ("row", "verdict", "says"),
     [
-        ("7", "unknown hash", "It must be an object"),
-        ('["otto"]', "unknown hash", "It must be an object"),
+        ("7", "unknown hash", "The row must be an object"),
+        ('["otto"]', "unknown hash", "The row must be an object"),
         (f'{{{LINE}, "token": 7}}', "unknown hash", "token must be text."),
-        (f'{{{LINE}, "token_hash": "0"}}', "unknown hash", "token_hash must stand there once."),
+        (f'{{{LINE}, "token_hash": "0"}}', "unknown hash", "token_hash must be given only once."),
         ('{"agent": "otto", "token_hash": ["0"]}', "unknown hash", "token_hash must be text."),
         ('{"agent": 7, "token_hash": ["0"]}', "unknown hash", "agent must be text."),
         (LINE.replace('"otto"', "7"), "no agent", "agent must be text."),
         (LINE.replace('"otto"', '["otto", "milo"]'), "no agent", "agent must be text."),
         (LINE.replace('"otto"', r'"ot\nto"'), "no agent", "agent has control characters"),
-        (f'{LINE}, "agent": "milo"', "no agent", "agent must stand there once."),
+        (f'{LINE}, "agent": "milo"', "no agent", "agent must be given only once."),
         (f'{LINE}, "active": "false"', "contradiction", "active must be true or false."),
         (f'{LINE}, "active": "yes"', "contradiction", "active must be true or false."),
         (f'{LINE}, "active": 0', "contradiction", "active must be true or false."),
-        (f'{LINE}, "active": true, "active": false', "contradiction", "active must stand"),
+        (f'{LINE}, "active": true, "active": false', "contradiction", "active must be given"),
         (f'{LINE}, "active": false, "scope": 7', "inactive", "not active"),
         (f'{LINE}, "scope": {{"mail": true}}', "contradiction", "scope must be text, or a list"),
         (f'{LINE}, "scope": ["mail", 7]', "contradiction", "scope must be text, or a list"),
         (LINE.replace('"Otto"', r'"Otto\n"'), "contradiction", "label has control"),
         (LINE.replace('"Otto"', f'"{"x" * 505}"'), "contradiction", "label has 505 characters"),
-        (f'{LINE}, "label": "Otto 2"', "contradiction", "label must stand there once."),
+        (f'{LINE}, "label": "Otto 2"', "contradiction", "label must be given only once."),
         (f'{LINE}, "project": []', "contradiction", "project must be text."),
         (f'{LINE}, "name": true, "scope": 7', "contradiction", "display_name must be text."),
     ],

@@ -526,7 +526,7 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(workspace: McpWorkspace) -> None:
     [
         ((), {"INTERLOCK_TOKEN": None}, 3, "Nobody has joined this workspace from here"),
         ((), {"INTERLOCK_TOKEN": STRANGE}, 3, "This token is not valid for this workspace"),
-        (("--from", "vera"), {}, 3, "The credentials shown are @otto-cli's"),
+        (("--from", "vera"), {}, 3, "Your credentials belong to @otto-cli"),
         (("--session", "no such/session"), {}, 2, "Give a session"),
         (("--workspace", "http://127.0.0.1:9"), {}, 2, "http://127.0.0.1:9/mcp"),
         (("--surprise",), {}, 2, "unrecognized arguments"),

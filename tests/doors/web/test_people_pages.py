@@ -470,7 +470,7 @@ def test_person_cannot_grant_the_sender_of_another_person(web_door: WebDoor) -> 
         ({"sender": "new otto"}, 400, "Choose the name"),
         ({"sender": "nonsense"}, 400, "Choose the name"),
         ({"sender": "new otto", "surface_otto": "Not A Name"}, 400, "cannot be a surface"),
-        ({"sender": "new otto", "surface_otto": "cli"}, 409, "is an agent of its own"),
+        ({"sender": "new otto", "surface_otto": "cli"}, 409, "is another agent"),
         ({"sender": "own otto", "name": "x" * 81}, 400, "at most 80"),
     ],
 )

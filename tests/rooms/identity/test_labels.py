@@ -1,4 +1,4 @@
-"""When a label mentions an agent, whom it names, and what is said where it contradicts."""
+"""Labels of tokens: which agents a label mentions, and when it contradicts its token's sender."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from interlock.rooms.identity.labels import Known, mentions
 
 @pytest.fixture
 def state() -> Iterator[apsw.Connection]:
-    """Otto on two surfaces, neo, gpt and neo-gpt, and vera, who is shown as Veronica Sharp."""
+    """The tables with otto on two surfaces, neo, gpt, neo-gpt, and vera with a display name."""
     db = apsw.Connection(":memory:")
     db.execute(TABLES)
     for sender, agent in (
@@ -39,7 +39,7 @@ def state() -> Iterator[apsw.Connection]:
         *("\uff4e\uff45\uff4f gpt", "neo\u2014gpt", "[neo][gpt]", "neo  gpt 2"),
     ],
 )
-def test_a_name_is_mentioned_however_its_words_are_joined(label: str) -> None:
+def test_a_label_mentions_a_name_in_any_spelling(label: str) -> None:
     assert mentions(label, ["neo-gpt"])
 
 
@@ -57,11 +57,11 @@ def test_a_name_is_mentioned_however_its_words_are_joined(label: str) -> None:
         ("o", "otto"),
     ],
 )
-def test_a_name_that_does_not_stand_there_as_words_is_not_mentioned(label: str, name: str) -> None:
+def test_a_label_without_the_words_of_a_name_does_not_mention_it(label: str, name: str) -> None:
     assert not mentions(label, [name])
 
 
-def test_names_of_other_alphabets_are_mentioned_too() -> None:
+def test_a_label_mentions_names_in_other_alphabets() -> None:
     assert mentions("STRASSE am Markt", ["straße"])
     assert mentions("Ото, дома", ["ото"])
     assert mentions("Jose\u0301, laptop", ["josé"])
@@ -83,7 +83,7 @@ def test_names_of_other_alphabets_are_mentioned_too() -> None:
         ("neo-gpt", "Neo GPT"),
     ],
 )
-def test_a_label_agrees_that_mentions_its_agent(
+def test_a_label_that_mentions_its_agent_agrees(
     state: apsw.Connection, sender: str, label: str | None
 ) -> None:
     assert Known(state).contradiction(sender, label) is None
@@ -107,12 +107,14 @@ def test_a_label_agrees_that_mentions_its_agent(
 def test_a_label_that_does_not_mention_its_agent_contradicts(
     state: apsw.Connection, sender: str, label: str, says: str
 ) -> None:
-    said = Known(state).contradiction(sender, label)
-    assert said is not None
-    assert said.startswith(f"The label {label!r} {says}, but the token is @{sender}'s: ")
+    contradiction = Known(state).contradiction(sender, label)
+    assert contradiction is not None
+    assert contradiction.startswith(
+        f"The label {label!r} {says}, but the token belongs to @{sender}."
+    )
 
 
-def test_of_two_names_the_longer_is_meant(state: apsw.Connection) -> None:
+def test_a_label_with_nested_names_means_the_longer_name(state: apsw.Connection) -> None:
     known = Known(state)
     assert known.the_one_named("Neo GPT, at home") == "neo-gpt"
     assert known.the_one_named("Neo, at home") == "neo"

@@ -1,4 +1,4 @@
-"""The rules of names: which a sender, an agent or a group can have."""
+"""The rules of names: which names a sender, an agent or a group can have."""
 
 import pytest
 
@@ -22,14 +22,14 @@ from world.workspace import OWNER, Workspace, text_to
         (("otto", "cli"), ("otto", "cli")),
     ],
 )
-def test_a_name_is_one_thing_whichever_came_first(
+def test_a_name_cannot_be_registered_twice_in_either_order(
     workspace: Workspace, first: tuple[str, str | None], second: tuple[str, str | None]
 ) -> None:
     workspace.join(*first)
     before = workspace.head()
-    said = workspace.refused("NAME_TAKEN", OWNER, Join(*second))
-    assert said["name"] in (second[0], "-".join(part for part in second if part))
-    assert "None" not in said["message"]
+    error = workspace.refused("NAME_TAKEN", OWNER, Join(*second))
+    assert error["name"] in (second[0], "-".join(part for part in second if part))
+    assert "None" not in error["message"]
     assert workspace.head() == before
 
 
@@ -48,10 +48,10 @@ def test_an_agent_may_have_surfaces_and_a_plain_sender_in_any_order(workspace: W
 
 
 @pytest.mark.parametrize("name", ["owner", "interlock"])
-def test_reserved_names_are_nobodys(workspace: Workspace, name: str) -> None:
+def test_a_reserved_name_cannot_be_registered(workspace: Workspace, name: str) -> None:
     for surface in (None, "cli"):
-        said = workspace.refused("NAME_TAKEN", OWNER, Join(name, surface))
-        assert said["name"] == name
+        error = workspace.refused("NAME_TAKEN", OWNER, Join(name, surface))
+        assert error["name"] == name
     workspace.join("otto")
     workspace.refused("NAME_TAKEN", OWNER, CreateGroup(name, ("otto",)))
 
@@ -66,7 +66,7 @@ def test_groups_and_agents_share_one_namespace(workspace: Workspace) -> None:
     assert workspace.refused("NAME_TAKEN", OWNER, Join("vera", "cli"))["name"] == "vera-cli"
 
 
-def test_a_person_is_not_an_agent_of_the_same_name(workspace: Workspace) -> None:
+def test_a_person_and_an_agent_cannot_share_a_name(workspace: Workspace) -> None:
     workspace.join("mira", kind="human")
     workspace.join("mira", "phone")
     workspace.refused("NAME_TAKEN", OWNER, Join("mira", "cli", kind="agent"))
@@ -75,14 +75,14 @@ def test_a_person_is_not_an_agent_of_the_same_name(workspace: Workspace) -> None
 
 
 @pytest.mark.parametrize("name", ["Otto", "1otto", "otto_cli", "ötto", "", "a" * 65, "../x", "a b"])
-def test_a_name_outside_the_pattern_is_bad_usage(workspace: Workspace, name: str) -> None:
+def test_a_name_outside_the_pattern_is_refused(workspace: Workspace, name: str) -> None:
     before = workspace.head()
     workspace.refused("USAGE", OWNER, Join(name))
     workspace.refused("USAGE", OWNER, Join("otto", name))
     assert workspace.head() == before
 
 
-def test_a_pattern_of_the_workspaces_own_lets_in_e_mail_addresses(workspace: Workspace) -> None:
+def test_a_workspace_pattern_can_allow_e_mail_addresses(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.refused("INVALID_RECIPIENT_SHAPE", otto, text_to("@ada@example.org"))
     workspace.set("names.pattern", r"[a-z.]+@[a-z]+(\.[a-z]+)+(-[a-z]+)?")
@@ -99,7 +99,7 @@ def test_a_pattern_of_the_workspaces_own_lets_in_e_mail_addresses(workspace: Wor
     assert holder == "@ada@example.org-phone"
 
 
-def test_no_pattern_lets_in_blanks_or_control_characters(workspace: Workspace) -> None:
+def test_no_pattern_allows_blanks_or_control_characters(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.set("names.pattern", r"(?s).*")
     for name in ("a b", "a\nb", "a\x00", "a\u2028b", " "):

@@ -23,34 +23,34 @@ OLD_NEO = {"token_hash": "b" * 64, "agent": "nova", "label": "Neo GPT"}
 
 ROWS: Rows = {
     identity.ListAgents: (
-        done("who is there", VERA),
-        done("who is there, for the owner", OWNER, not_at={"mcp": "the owner is no sender"}),
+        done("all agents", VERA),
+        done("all agents, for the owner", OWNER, not_at={"mcp": "the owner is no sender"}),
         done(
-            "one who is there",
+            "one agent",
             VERA,
             {"name": "nova"},
             has={"agents": [{"address": "@nova", "kind": "agent"}]},
         ),
-        done("one who is not there", VERA, {"name": "ghost"}, has={"agents": []}),
+        done("an unknown agent", VERA, {"name": "ghost"}, has={"agents": []}),
     ),
     identity.Join: (
         done(
-            "somebody joins",
+            "an agent joins",
             OWNER,
             {"name": "rita", "surface": "web", "kind": "agent", "label": "Rita"},
             has={"sender": "rita-web", "address": "@rita-web"},
         ),
         done(
-            "somebody joins with scopes",
+            "a person joins with scopes",
             DORA,
             {"name": "rita", "kind": "human", "scopes": ["mail", "gate:athena"]},
             has={"scopes": ["mail", "gate:athena"]},
         ),
         refused("NAME_TAKEN", "a name that is taken", OWNER, {"name": "vera"}),
-        refused("USAGE", "a name that cannot be one", OWNER, {"name": "Rita Ré"}),
-        refused("USAGE", "a scope that there is not", OWNER, {"name": "rita", "scopes": ["root"]}),
-        refused("MISSING_SCOPE", "an agent lets nobody join", OTTO, {"name": "rita"}),
-        refused("PAUSED", "nobody joins in a pause", OWNER, {"name": "rita"}, first=(PAUSED,)),
+        refused("USAGE", "a malformed name", OWNER, {"name": "Rita Ré"}),
+        refused("USAGE", "an unknown scope", OWNER, {"name": "rita", "scopes": ["root"]}),
+        refused("MISSING_SCOPE", "an agent cannot register others", OTTO, {"name": "rita"}),
+        refused("PAUSED", "joining a paused workspace", OWNER, {"name": "rita"}, first=(PAUSED,)),
     ),
     identity.ListGroups: (
         done(
@@ -67,19 +67,22 @@ ROWS: Rows = {
             has={"name": "crew", "address": "@crew", "members": ["@nova", "@vera"]},
         ),
         refused(
-            "NAME_TAKEN", "a group of a taken name", OWNER, {"name": "vera", "members": ["@nova"]}
+            "NAME_TAKEN", "a group with a taken name", OWNER, {"name": "vera", "members": ["@nova"]}
         ),
         refused(
-            "MISSING_SCOPE", "an agent makes no group", OTTO, {"name": "crew", "members": ["@nova"]}
+            "MISSING_SCOPE",
+            "an agent cannot create a group",
+            OTTO,
+            {"name": "crew", "members": ["@nova"]},
         ),
     ),
     identity.ListTokens: (
         done("the tokens", OWNER),
-        refused("MISSING_SCOPE", "an agent sees no tokens", OTTO),
+        refused("MISSING_SCOPE", "an agent cannot list tokens", OTTO),
     ),
     identity.ShowToken: (
         done("a token", DORA, {"id": "$vera_token"}, has={"sender": "vera"}),
-        refused("NOT_FOUND", "a token that there is not", OWNER, {"id": "tok_000000000000"}),
+        refused("NOT_FOUND", "an unknown token", OWNER, {"id": "tok_000000000000"}),
     ),
     identity.MintToken: (
         done(
@@ -88,22 +91,22 @@ ROWS: Rows = {
             {"sender": "vera", "label": "spare", "ttl_s": 3600},
             has={"label": "spare", "scopes": ["mail", "claim", "work"]},
         ),
-        refused("UNKNOWN_SENDER", "a token of nobody", OWNER, {"sender": "ghost"}),
+        refused("UNKNOWN_SENDER", "a token for an unknown sender", OWNER, {"sender": "ghost"}),
     ),
     identity.RotateToken: (
         done(
-            "a new token for an old one",
+            "rotating a token by its id",
             OWNER,
             {"id": "$nova_token"},
             has={"replaced": ["$nova_token"]},
         ),
-        done("a new token for a sender's", OWNER, {"sender": "vera"}),
-        refused("USAGE", "a new token for none", OWNER),
+        done("rotating the token of a sender", OWNER, {"sender": "vera"}),
+        refused("USAGE", "rotating an unnamed token", OWNER),
     ),
     identity.RevokeToken: (
-        done("a token ends", OWNER, {"id": "$vera_token"}, has={"revoked": ["$vera_token"]}),
-        done("a sender's tokens end", DORA, {"sender": "vera"}),
-        refused("NOT_FOUND", "a token that cannot end", OWNER, {"id": "tok_000000000000"}),
+        done("revoking a token", OWNER, {"id": "$vera_token"}, has={"revoked": ["$vera_token"]}),
+        done("revoking the tokens of a sender", DORA, {"sender": "vera"}),
+        refused("NOT_FOUND", "revoking an unknown token", OWNER, {"id": "tok_000000000000"}),
     ),
     identity.LabelToken: (
         done(
@@ -118,79 +121,95 @@ ROWS: Rows = {
             {"id": "$vera_token", "label": "nova"},
             has={"label": "nova", "sender": "vera"},
         ),
-        refused("USAGE", "no label", OWNER, {"id": "$vera_token", "label": " "}),
+        refused("USAGE", "a blank label", OWNER, {"id": "$vera_token", "label": " "}),
         refused(
-            "NOT_FOUND", "a label for no token", OWNER, {"id": "tok_000000000000", "label": "vera"}
+            "NOT_FOUND",
+            "a label for an unknown token",
+            OWNER,
+            {"id": "tok_000000000000", "label": "vera"},
         ),
         refused(
             "MISSING_SCOPE",
-            "an agent labels no token",
+            "an agent cannot label a token",
             OTTO,
             {"id": "$vera_token", "label": "vera"},
         ),
     ),
     identity.ImportTokens: (
         done(
-            "what would be imported",
+            "an import without apply",
             OWNER,
             {"rows": [OLD]},
             has={"applied": False, "importable": 1, "imported": 0},
         ),
-        done("an old token", DORA, {"rows": [OLD], "apply": True}),
+        done("an import of a token", DORA, {"rows": [OLD], "apply": True}),
         no(
             None,
-            "old tokens that are not ready",
+            "an import of tokens that are not ready",
             OWNER,
             {"rows": [OLD, OLD_NEO, {"label": "nobody's", "token_hash": "c" * 64}], "apply": True},
             has={"ok": False, "imported": 2},
         ),
         done(
-            "an old token of a label",
+            "an import with a map",
             OWNER,
             {"rows": [OLD_NEO], "map": {"Neo GPT": "neo-gpt"}, "apply": True},
             first=(Step(OWNER, identity.ImportTokens, {"rows": [OLD_NEO], "apply": True}),),
             has={"imported": 1},
         ),
-        refused("USAGE", "no old tokens", OWNER, {"rows": []}),
+        refused("USAGE", "an import without rows", OWNER, {"rows": []}),
         refused(
             "USAGE", "a label that no row has", OWNER, {"rows": [OLD], "map": {"Neo": "neo-gpt"}}
         ),
-        refused("MISSING_SCOPE", "an agent imports none", OTTO, {"rows": [OLD]}),
+        refused("MISSING_SCOPE", "an agent cannot import tokens", OTTO, {"rows": [OLD]}),
         refused(
             "PAUSED",
-            "nothing is imported in a pause",
+            "an import into a paused workspace",
             OWNER,
             {"rows": [OLD], "apply": True},
             first=(PAUSED,),
         ),
     ),
     identity.ReaffirmTokens: (
-        done("tokens are trusted again", OWNER, has={"reaffirmed": []}),
+        done("reaffirming all tokens", OWNER, has={"reaffirmed": []}),
         done(
-            "one token is trusted again",
+            "reaffirming the tokens of a sender",
             OWNER,
             {"sender": "vera"},
             first=(Step(OWNER, workspace.Restore, {"file": "$backup"}),),
         ),
-        refused("MISSING_SCOPE", "an agent trusts no token", OTTO, {"sender": "vera"}),
+        refused("MISSING_SCOPE", "an agent cannot reaffirm tokens", OTTO, {"sender": "vera"}),
     ),
     identity.IdentifyToken: (
-        done("whose a token is", OTTO, {"token": "$its_token"}, has={"known": True}),
-        no(None, "nobody's token", OWNER, {"token": "of-somebody-else"}, has={"known": False}),
+        done("identifying a token", OTTO, {"token": "$its_token"}, has={"known": True}),
+        no(
+            None,
+            "identifying an unknown token",
+            OWNER,
+            {"token": "of-somebody-else"},
+            has={"known": False},
+        ),
     ),
     identity.StartSession: (
-        done("a session", OTTO, {"id": "s-9"}, has={"session": "s-9", "sender": "otto-cli"}),
-        refused("USAGE", "no session", OTTO, {"id": "../x"}),
+        done(
+            "starting a session", OTTO, {"id": "s-9"}, has={"session": "s-9", "sender": "otto-cli"}
+        ),
+        refused("USAGE", "starting a malformed session", OTTO, {"id": "../x"}),
     ),
     identity.FindSession: (
         done(
-            "whose a session is", OWNER, {"id": "s-1"}, first=(STARTED,), has={"sender": "otto-cli"}
+            "finding a session", OWNER, {"id": "s-1"}, first=(STARTED,), has={"sender": "otto-cli"}
         ),
-        done("nobody's session", OWNER, {"id": "s-7"}, has={"session": "s-7", "sender": None}),
+        done(
+            "finding an unknown session",
+            OWNER,
+            {"id": "s-7"},
+            has={"session": "s-7", "sender": None},
+        ),
     ),
     identity.KeepSession: (
         done(
-            "a session is kept",
+            "keeping a session",
             S1,
             {"id": "s-1"},
             first=(STARTED, held(S1, "B-9")),
@@ -199,7 +218,7 @@ ROWS: Rows = {
     ),
     identity.EndSession: (
         done(
-            "a session ends",
+            "ending a session",
             S1,
             {"id": "s-1"},
             first=(STARTED, held(S1, "B-9")),
@@ -207,23 +226,23 @@ ROWS: Rows = {
         ),
     ),
     identity.Mute: (
-        done("nothing wakes me", OTTO, has={"address": "@otto-cli", "muted": True}),
+        done("an agent mutes itself", OTTO, has={"address": "@otto-cli", "muted": True}),
         done(
-            "nothing wakes me for a while",
+            "an agent mutes itself for a time",
             OTTO,
             {"name": "@otto", "ttl_s": 600},
             has={"address": "@otto", "muted": True, "until": "<time>"},
         ),
-        done("nothing wakes another", OWNER, {"name": "nova"}),
+        done("the owner mutes an agent", OWNER, {"name": "nova"}),
         done(
-            "I am woken again",
+            "an agent unmutes itself",
             OTTO,
             {"off": True},
             first=(Step(OTTO, identity.Mute),),
             has={"muted": False},
         ),
-        refused("MISSING_SCOPE", "an agent mutes no other", OTTO, {"name": "nova"}),
-        refused("NOT_FOUND", "nobody to mute", OWNER, {"name": "nov"}),
-        refused("PAUSED", "muting in a pause", OTTO, first=(PAUSED,)),
+        refused("MISSING_SCOPE", "an agent cannot mute another", OTTO, {"name": "nova"}),
+        refused("NOT_FOUND", "muting an unknown agent", OWNER, {"name": "nov"}),
+        refused("PAUSED", "muting in a paused workspace", OTTO, first=(PAUSED,)),
     ),
 }

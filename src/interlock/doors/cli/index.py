@@ -17,9 +17,9 @@ SUMMARIES = {
         "rebuild": "Rebuild the derived tables from the log, and compare",
     },
     "interlock.rooms.identity.verbs": {
-        "group create": "Register one name for several recipients",
+        "group create": "Create a group, which is one name for several recipients",
         "group list": "List groups and their members",
-        "token revoke": "End a token, or all tokens of a sender, at once",
+        "token revoke": "Revoke a token, or all tokens of a sender",
         "token label": "Change the label of a token",
         "token list": "List tokens with their senders and scopes, without their secrets",
         "token show": "Show a token, without its secret",

@@ -2,6 +2,6 @@
 
 A registered fact says which sender is a surface of which agent; no rule guesses it from a hyphen.
 `verbs` declares and decides, `names` registers senders, `tokens` authenticates and mints, `imports`
-and `token_files` take tokens from another bus, and `labels` compares labels with senders. `fold`
-writes the tables, those of people included.
+and `token_files` import tokens of another message bus, and `labels` compares labels with senders.
+`fold` writes the tables, those of people included.
 """

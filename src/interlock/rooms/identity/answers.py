@@ -54,7 +54,7 @@ class SessionStarted(TypedDict):
 
 
 class SessionFound(TypedDict):
-    """Without a `sender`, no such session runs."""
+    """`sender` is absent if no such session is running."""
 
     session: str
     sender: NotRequired[str]
@@ -163,7 +163,7 @@ class UnknownToken(TypedDict):
 
 
 class SenderMembers(TypedDict, total=False):
-    """Members of events: of which sender, agent or person the fact is."""
+    """Members of events: the sender, the agent or the person that the fact concerns."""
 
     sender: str
     agent: str

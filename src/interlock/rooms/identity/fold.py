@@ -8,7 +8,7 @@ from interlock.rooms.transaction import FactKind, FoldedState, admins, everyone,
 #      identity_tokens    hashes only, each bound to one sender
 #      identity_sessions  running clients of a sender
 #      identity_groups, identity_members
-#      identity_muted     names that mail does not wake, until a time or for good
+#      identity_muted     muted names, until a time or without an end
 #      identity_people       people, and the verifiers of their passwords
 #      identity_owned        the person that owns an agent
 #      identity_invitations  one-time links
@@ -85,7 +85,7 @@ FACTS = {
         reauthenticates=True,
     ),
     "token_imported": FactKind(
-        "An admin [took over a token](identity.md#tokens-of-another-bus) from another bus.",
+        "An admin [imported a token](identity.md#tokens-of-another-bus) of another bus.",
         admins,
         sql_fold(
             MINTED,
@@ -97,7 +97,7 @@ FACTS = {
         hidden=("hash",),
     ),
     "token_rebound": FactKind(
-        "An admin gave an imported token to its right sender.",
+        "An admin moved an imported token to another sender.",
         admins,
         sql_fold("UPDATE identity_tokens SET sender = :sender WHERE id = :id"),
         reauthenticates=True,
@@ -138,7 +138,7 @@ FACTS = {
         sql_fold("UPDATE identity_sessions SET ended_at = :fact_at WHERE session = :session"),
     ),
     "wakes_muted": FactKind(
-        "Mail stopped waking an agent, for a time or for good, or wakes it again.",
+        "A caller muted an agent, so that mail does not wake it, or unmuted it.",
         everyone,
         sql_fold(
             "DELETE FROM identity_muted WHERE name = :name",
@@ -182,7 +182,7 @@ FACTS = {
         hidden=("proof",),
     ),
     "person_locked_out": FactKind(
-        "A person cannot sign in any more, and owns nothing.",
+        "A person was locked out: the person cannot sign in, and owns no agents.",
         admins,
         sql_fold(
             "DELETE FROM identity_people WHERE name = :person",
@@ -242,8 +242,8 @@ FACTS = {
 }
 # Facts of other rooms that change the tables of this room too.
 FOLDS = {
-    # After a restore, no revocation, changed password, used invitation or used refresh token since
-    # the backup is known. So tokens are suspended, and people begin anew.
+    # A restore loses the revocations, changed passwords, used invitations and used refresh tokens
+    # since the backup. Therefore tokens are suspended, and people need new invitations.
     "epoch_started": sql_fold(
         "UPDATE identity_tokens SET revoked_at = :fact_at "
         "WHERE use IS NOT NULL AND revoked_at IS NULL",

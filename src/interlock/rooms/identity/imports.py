@@ -1,19 +1,21 @@
-"""The import of tokens that another bus knows, by their hashes.
+"""The import of the tokens of another message bus, by their hashes.
 
-The agent of a row, or the map, says to whom a token belongs. The label decides nothing: a row that
-contradicts its label is imported too, and reported until the label or the sender is changed.
+A token belongs to the agent of its row, or to the agent that the map gives for its label. The label
+decides nothing: a token whose label contradicts its agent is imported too, and reported until the
+label or the sender is changed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.errors import NameTaken, Usage
+from interlock.errors import NameTaken, Remedy, Usage, message
 from interlock.log.times import rfc3339
-from interlock.rooms.identity.labels import Known, remapped, remedy
+from interlock.rooms.identity.labels import Known, either, remapped, remedy
 from interlock.rooms.identity.names import kind_of, may_register
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
+from interlock.rooms.identity.verbs import RotateToken
 from interlock.rooms.transaction import Transaction, refuse_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.identity.verbs import ImportTokens
 
-# Where a token has more rows than this, correcting the file is easier than mapping each label.
+# For a token with more rows than this, correcting the file is easier than mapping each label.
 MAX_MAPPED = 6
 
 
 class _Row:
-    """A row of the file, with the agent that the map gives it. `scopes` are the words of its scope
-    that this workspace knows, or all of them for a row without a scope. `odd` has a sentence for
-    each member that cannot be read."""
+    """A row of the file, with the agent that the map gives it. `scopes` are the scopes of the row
+    that this workspace knows, or the basic scopes for a row without a scope. `odd` has a sentence
+    for each malformed member."""
 
     def __init__(self, number: int, given: dict[str, Any], map: dict[str, str]) -> None:
         self.number = number
@@ -64,7 +66,7 @@ class _Verdict(NamedTuple):
 
 
 def import_tokens(tx: Transaction, request: ImportTokens) -> answers.Imported:
-    """A verdict for each row, in the order of the file. With `apply`, import the tokens."""
+    """Return a verdict for each row, in the order of the file. With `apply`, import the tokens."""
     if request.apply:
         refuse_paused(tx.state)
     file = _File(tx, request)
@@ -130,7 +132,7 @@ class _File:
                 self._of_hash.setdefault(row.hash, []).append(row)
                 if not row.odd:
                     self._first.setdefault(row.id, row)
-        # An agent gets the first display name of the file that no other agent goes by.
+        # An agent gets the first display name of the file that no other agent has.
         for row in self.rows:
             if row.agent is None or row.display is None or row.is_mapped:
                 continue
@@ -142,22 +144,26 @@ class _File:
     def judge(self, row: _Row) -> _Verdict:
         where = f"Row {row.number}:"
         if not row.is_active:
-            return _Verdict("inactive", "The file says that it is not active: it stays out.")
+            return _Verdict(
+                "inactive", "The file says that the token is not active. The import skips it."
+            )
         if row.expires_at is not None and row.expires_at <= self._tx.now:
             end = rfc3339(row.expires_at)
-            return _Verdict("inactive", f"The file says that it expired at {end}: it stays out.")
+            return _Verdict("inactive", f"The token expired at {end}. The import skips it.")
         odd = f"{where} {' '.join(row.odd.values())} " if row.odd else ""
         if row.hash is None:
             return _Verdict(
                 "unknown hash",
-                f"{odd}Nothing shows which token this is: it has no SHA-256 of 64 hexadecimal "
-                "digits, or one that is not its token's.",
-                "Give the row the token_hash of its token.",
+                f"{odd}The row does not identify its token: it has no SHA-256 of 64 hexadecimal "
+                "digits, or the SHA-256 of another token. The import skips it.",
+                "Write the token_hash of the token into the row.",
             )
         if "agent" in row.odd:
-            return _Verdict("no agent", f"{odd}It stays out.", self._to_name_agent(row))
+            return _Verdict("no agent", f"{odd}The import skips it.", self._to_name_agent(row))
         if row.odd:
-            return _Verdict("contradiction", f"{odd}It stays out.", "Put that right in the file.")
+            return _Verdict(
+                "contradiction", f"{odd}The import skips it.", "Correct the row in the file."
+            )
 
         here = self._tx.one(
             "SELECT id, hash, sender, label, revoked_at IS NOT NULL FROM identity_tokens "
@@ -167,13 +173,19 @@ class _File:
         )
         first = self._first[row.id]
         if first.hash != row.hash or (here is not None and here[:2] != (row.id, row.hash)):
-            return _Verdict("unknown hash", f"Its hash or its id, {row.id}, is another token's.")
+            return _Verdict(
+                "unknown hash",
+                f"The hash, or the id {row.id}, belongs to another token. The import skips it.",
+            )
         if here is not None and here[4]:
-            return _Verdict("inactive", f"{row.id} was revoked here: it stays so.")
+            return _Verdict(
+                "inactive",
+                f"The token {row.id} was revoked in this workspace. The import skips it.",
+            )
         if here is None or row.is_mapped:
             trouble: str | None
             if len({other.agent for other in self._of_hash[row.hash]}) > 1:
-                trouble = f"{where} its token stands in several rows, with several agents."
+                trouble = f"{where} Several rows have this token, with different agents."
             elif row.agent is None:
                 trouble = f"Row {row.number} has no agent."
             else:
@@ -181,43 +193,47 @@ class _File:
             if trouble is not None:
                 return _Verdict("no agent", trouble, self._to_name_agent(row))
         if here is None and not row.scopes:
-            scope = f"is {' '.join(row.foreign)}, which means nothing here" if row.foreign else ""
+            scope = "Its scope is empty."
+            if row.foreign:
+                scope = f"This workspace knows none of its scopes: {', '.join(row.foreign)}."
             return _Verdict(
                 "no scope",
-                f"{where} its scope {scope or 'is empty'}: it stays out.",
-                f"Write {', '.join(BASIC_SCOPES)} or some of these into its scope, or leave that "
-                "out.",
+                f"{where} {scope} The import skips it.",
+                f"Write one or more of {', '.join(BASIC_SCOPES)} into its scope, or remove the "
+                "scope.",
             )
 
         sender, label = row.agent or "", row.label
         if here is not None:
             sender, label = sender if row.is_mapped else here[2], here[3]
         becomes = None
-        will_be = "It is" if self._applies else "It will be"
         if first.number != row.number:
-            message = f"It is the same token as that of row {first.number}."
+            result = f"Row {first.number} has the same token."
         elif here is not None and here[2] == sender:
-            message = f"It is here already, {address(sender)}'s."
+            result = f"The token is already imported, for {address(sender)}."
         elif here is not None:
             becomes = "moves"
-            message = f"It was {address(here[2])}'s. {will_be} {address(sender)}'s."
+            moved = "It now belongs" if self._applies else "It will belong"
+            result = f"The token belonged to {address(here[2])}. {moved} to {address(sender)}."
         else:
             becomes = "new"
-            message = f"{will_be} {address(sender)}'s, with {', '.join(row.scopes)}."
+            imported = "is imported" if self._applies else "will be imported"
+            result = f"The token {imported} for {address(sender)}, with {', '.join(row.scopes)}."
             if row.foreign:
-                message += f" Of its scope, this means nothing here: {', '.join(row.foreign)}."
+                result += f" Interlock ignores these scopes: {', '.join(row.foreign)}."
         if row.is_clear:
-            short = ", and is so short that it can be guessed" if row.is_short else ""
-            message = f"Its token stands in the file in clear{short}. {message}"
+            short = ", and the token is so short that it can be guessed" if row.is_short else ""
+            result = f"The file contains the token in clear text{short}. {result}"
         wrong = self._known.contradiction(sender, label)
         if wrong is not None:
             is_here = here is not None or self._applies
             do = self._to_agree(row, sender, is_here=is_here)
-            return _Verdict("contradiction", f"{where} {wrong} {message}", do, sender, becomes)
+            return _Verdict("contradiction", f"{where} {wrong} {result}", do, sender, becomes)
         if row.is_clear:
-            do = f"interlock token rotate {row.id}, then delete the file."
-            return _Verdict("clear-text secret", message, do, sender, becomes)
-        return _Verdict("ready", message, None, sender, becomes)
+            rotate = Remedy(f"interlock token rotate {row.id}", RotateToken(row.id))
+            do = message("Delete the file, and rotate the token:", rotate)
+            return _Verdict("clear-text secret", result, do, sender, becomes)
+        return _Verdict("ready", result, None, sender, becomes)
 
     def _why_unusable(self, name: str) -> str | None:
         """Why no sender can have this name, or None."""
@@ -230,34 +246,32 @@ class _File:
         return None
 
     def _to_name_agent(self, row: _Row) -> str:
-        """How to give a token its one agent: in the file, or by the map."""
+        """Say how to give a token its one agent: in the file, or by the map."""
         rows = self._of_hash[row.hash or ""] if "agent" not in row.odd else []
         if len({other.agent for other in rows}) <= 1:
             if row.label is None:
                 return "Write its agent into the row."
-            return remapped(row.label, self._known.the_one_named(row.label) or "AGENT")
+            return remapped(self._known.the_one_named(row.label) or "AGENT", row.label)
         labels = dict.fromkeys(other.label for other in rows)
         if None in labels or len(rows) > MAX_MAPPED:
             numbers = ", ".join(str(other.number) for other in rows)
-            return f"Make one row of the rows {numbers}, with one agent."
+            return f"Combine the rows {numbers} into one row, with one agent."
         agents = {other.agent for other in rows if other.agent}
         usable = sorted(agent for agent in agents if not self._why_unusable(agent))
-        return ". ".join(
-            f"If it is {address(agent)}'s: "
-            + " ".join(remapped(label, agent) for label in labels if label is not None)
-            for agent in usable or ["AGENT"]
-        )
+        mapped = [label for label in labels if label is not None]
+        return either(*((agent, remapped(agent, *mapped)) for agent in usable or ["AGENT"]))
 
     def _to_agree(self, row: _Row, sender: str, *, is_here: bool) -> str:
-        """How to make the label and the sender agree, by a change of either."""
-        first = "" if is_here else "--apply, then "
-        relabel = f"If it is {address(sender)}'s: {first}{remedy(row.id, sender)}"
+        """Say how to make the label and the sender agree, by a change of either."""
+        relabel: str = remedy(row.id, sender)
+        if not is_here:
+            relabel = message("import the token, then", relabel)
         if row.label is None:
-            return relabel
+            return either((sender, relabel))
         other = self._known.the_one_named(row.label)
         if other is None:
-            return f"{relabel}. If not: {remapped(row.label, 'AGENT')}"
-        return f"If it is {address(other)}'s: {remapped(row.label, other)}. {relabel}"
+            return either((sender, relabel), ("AGENT", remapped("AGENT", row.label)))
+        return either((other, remapped(other, row.label)), (sender, relabel))
 
     def apply(self, row: _Row, verdict: _Verdict) -> None:
         """Record the token as the sender's. A new sender joins."""

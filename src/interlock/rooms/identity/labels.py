@@ -4,11 +4,14 @@ A label is display text and decides nothing. A label that does not mention its o
 its readers, so Interlock reports it until the label or the sender is changed.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterable
 from itertools import combinations
 
+from interlock.errors import Remedy, message
+from interlock.rooms.identity.verbs import LabelToken
 from interlock.rooms.transaction import FoldedState, Transaction
 from interlock.verbs.addresses import address
 
@@ -23,7 +26,7 @@ def mentions(label: str, names: Iterable[str]) -> bool:
 
 
 def run_together(name: str) -> str:
-    """The words of a name in lower case, without what joins them."""
+    """The words of a name in lower case, without separators."""
     return "".join(_words(name))
 
 
@@ -63,15 +66,15 @@ class Known:
         self._agents.setdefault(run_together(name), set()).add(agent)
 
     def agent_of(self, sender: str) -> str:
-        """The agent of a sender; an unregistered name is an agent's own."""
+        """The agent of a sender. An unregistered name is its own agent."""
         return self._agent_of.get(sender, sender)
 
     def agents_called(self, name: str) -> set[str]:
         return self._agents.get(run_together(name), set())
 
     def named(self, label: str) -> set[str]:
-        """The agents that a label mentions. Where one name is a part of another, as `neo` of
-        `neo-gpt`, the longer one counts."""
+        """The agents that a label mentions. Where one name is part of a longer one, such as `neo`
+        of `neo-gpt`, the longer one counts."""
         found = {
             span: self._agents[run] for span, run in _runs(label).items() if run in self._agents
         }
@@ -96,8 +99,8 @@ class Known:
         return agent if agent in own or not own else own[0]
 
     def contradiction(self, sender: str, label: str | None) -> str | None:
-        """A sentence about a label that contradicts the sender of its token; None without a label,
-        or if the label mentions the sender's agent."""
+        """Say how a label contradicts the sender of its token. Return None without a label, or if
+        the label mentions the sender's agent."""
         agent = self.agent_of(sender)
         if label is None or agent in self.named(label):
             return None
@@ -106,32 +109,51 @@ class Known:
         other = self.the_one_named(label)
         says = "does not mention" if other is None else f"names {address(other)} and not"
         return (
-            f"The label {label!r} {says} {address(agent)}, but the token is {address(sender)}'s: "
-            f"whoever holds it acts as {address(sender)}."
+            f"The label {label!r} {says} {address(agent)}, but the token belongs to "
+            f"{address(sender)}. A caller with this token acts as {address(sender)}."
         )
 
 
-def remedy(id: str, sender: str) -> str:
-    """The command that corrects a label, where the token has the right sender."""
-    return f"interlock token label {id} {sender}"
+def remedy(id: str, sender: str) -> Remedy:
+    """Correct the label of a token that has the right sender."""
+    return Remedy(f"interlock token label {id} {sender}", LabelToken(id, sender))
 
 
-def remapped(label: str, agent: str) -> str:
-    """The flag of an import that corrects the agent, where the label is right."""
-    return f"--map {shlex.quote(f'{label}={agent}')}"
+def remapped(agent: str, *labels: str) -> Remedy:
+    """Import the tokens of right labels for another agent than their rows name."""
+    flags = " ".join(f"--map {shlex.quote(f'{label}={agent}')}" for label in labels)
+    field = json.dumps(dict.fromkeys(labels, agent), ensure_ascii=False)
+    return Remedy(flags, http=f'`"map": {field}`')
 
 
 def ways_out(tx: Transaction, known: Known, id: str, sender: str, label: str, seq: int) -> str:
-    """How to make the label and the sender of a token agree, by a change of either. `seq` is the
-    position of the fact that made the token."""
-    relabel = f"If it is {address(sender)}'s: {remedy(id, sender)}"
+    """Say how to make the label and the sender of a token agree, by a change of either. `seq` is
+    the position of the fact that made the token."""
+    relabel = remedy(id, sender)
     other = known.the_one_named(label)
     if other is None:
-        return f"{relabel}."
+        return either((sender, relabel))
     came = next(iter(tx.store.facts(seq - 1)), None)
     if came is not None and came.kind == "token_imported":
-        rebind = f"interlock token import FILE {remapped(label, other)} --apply"
+        map = remapped(other, label)
+        rebind = Remedy(
+            f"interlock token import FILE {map} --apply",
+            http=f'`POST /v1/tokens/import` with {map.http} and `"apply": true`',
+        )
     else:
-        mint = f"interlock token mint --sender {known.called(other)}"
-        rebind = f"{mint} && interlock token revoke {id}"
-    return f"If it is {address(other)}'s: {rebind}. {relabel}."
+        name = known.called(other)
+        rebind = Remedy(
+            f"interlock token mint --sender {name} && interlock token revoke {id}",
+            http=f'`POST /v1/tokens {{"sender": "{name}"}}` and '
+            f'`POST /v1/tokens/revoke {{"id": "{id}"}}`',
+        )
+    return either((other, rebind), (sender, relabel))
+
+
+def either(*ways: tuple[str, str]) -> str:
+    """Join remedies, each with the sender that the token belongs to if the remedy is right."""
+    (sender, first), *others = ways
+    parts = [f"If it should belong to {address(sender)}:", first]
+    for sender, way in others:
+        parts += [f"— or, if it should belong to {address(sender)}:", way]
+    return message(*parts)

@@ -17,16 +17,16 @@ RESERVED = (OWNER, SYSTEM)
 
 
 def registered(tx: Transaction, name: str, surface: str | None, kind: str) -> str:
-    """The sender of an agent's surface. Registers it if it is not there."""
-    sender, is_there = may_register(tx, name, surface, kind)
-    if not is_there:
+    """Return the sender of an agent's surface. Register it if it does not exist."""
+    sender, exists = may_register(tx, name, surface, kind)
+    if not exists:
         joined = without_none(agent=name, surface=surface, kind=kind, sender=sender)
         tx.append("agent_joined", joined)
     return sender
 
 
 def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> tuple[str, bool]:
-    """The sender of an agent's surface, and whether it is registered already.
+    """Return the sender of an agent's surface, and whether it is registered.
 
     Raises Usage for a wrong name, and NameTaken for a name of another agent, surface or group."""
     pattern = tx.setting("names.pattern")
@@ -35,7 +35,11 @@ def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> 
         sender = check_name(f"{name}-{check_name(surface, pattern, 'surface')}", pattern)
     known_kind = kind_of(tx, name)
     if known_kind not in (None, kind):
-        raise NameTaken(f"@{name} is registered as {known_kind}, not {kind}.", name=name)
+        raise NameTaken(
+            f"@{name} is registered with the kind {known_kind}, not {kind}. Give the kind "
+            f"{known_kind}, or choose another name.",
+            name=name,
+        )
 
     owner = "SELECT agent, surface FROM identity_senders WHERE sender = ?"
     taken = tx.one(owner, sender)
@@ -55,7 +59,7 @@ def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> 
             what = "a group" if is_group else "reserved"
             raise NameTaken(f"@{candidate} is {what}. Choose another name.", name=candidate)
     if sender != name and tx.one("SELECT 1 FROM identity_agents WHERE name = ?", sender):
-        raise NameTaken(f"@{sender} is an agent of its own. Choose another surface.", name=sender)
+        raise NameTaken(f"@{sender} is another agent. Choose another surface.", name=sender)
     return sender, False
 
 
@@ -113,7 +117,7 @@ def is_known(state: FoldedState, name: str) -> bool:
 
 
 def agent_of(state: FoldedState, sender: str) -> str:
-    """The agent of a sender; an unregistered name is its own."""
+    """The agent of a sender. An unregistered name is its own agent."""
     row = state.execute("SELECT agent FROM identity_senders WHERE sender = ?", (sender,)).fetchone()
     return str(row[0]) if row else sender
 

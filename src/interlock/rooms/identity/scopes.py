@@ -1,3 +1,3 @@
-"""The scopes of a token by default. It can have gate:NAME and admin besides."""
+"""The default scopes of a token. A token can also have gate:NAME and admin."""
 
 BASIC_SCOPES = ("mail", "claim", "work")

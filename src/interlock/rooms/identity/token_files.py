@@ -1,7 +1,7 @@
-"""Files of tokens that another bus wrote: an array of rows, each with the agent of a token.
+"""Files of tokens of another message bus: an array of rows, each with a token and its agent.
 
-A prepared row contains no secret: of a token in clear text, only the SHA-256 stays. Members that
-cannot be read are named under `odd`, so that their row gets a verdict of its own.
+A prepared row contains no secret: the SHA-256 replaces a token in clear text. `odd` names malformed
+members, so that their row gets its own verdict.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Prepared(NamedTuple):
 
 
 def parsed(data: bytes) -> list[Any]:
-    """The rows of a file. Raises TooLarge or Usage."""
+    """Return the rows of a file. Raises TooLarge or Usage."""
     import json
 
     if len(data) > MAX_FILE_BYTES:
-        raise TooLarge(f"A file of tokens has at most {MAX_FILE_BYTES} bytes. Split the file.")
+        raise TooLarge(f"The file has more than {MAX_FILE_BYTES} bytes. Split the file.")
     data = data.removeprefix(b"\xef\xbb\xbf")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -52,25 +52,25 @@ def parsed(data: bytes) -> list[Any]:
         found = json.loads(data, object_pairs_hook=members)
     except (ValueError, RecursionError) as wrong:
         raise Usage(
-            f"The file is not JSON: {wrong}. It should be an array of rows: "
+            f"The file is not JSON: {wrong}. Give an array of rows: "
             '[{"token_hash": "…", "agent": "otto", "label": "Otto, laptop"}]'
         ) from None
     if isinstance(found, dict):
         found = found.get("tokens")
     if not isinstance(found, list):
-        raise Usage('The file has no rows. It should be an array of them, or {"tokens": […]}.')
+        raise Usage('The file has no array of rows. Give […] or {"tokens": […]}.')
     return found
 
 
 def prepared(given: list[Any]) -> Prepared:
-    """The rows without secrets, and without members that the import ignores."""
+    """Return the rows without secrets, and without members that the import ignores."""
     rows: list[dict[str, Any]] = []
     ignored: set[str] = set()
     for row in given:
         if not isinstance(row, dict):
-            rows.append({"odd": {"row": "It must be an object with members such as agent."}})
+            rows.append({"odd": {"row": "The row must be an object with members such as agent."}})
             continue
-        # A blank text is no value, except that an empty scope grants nothing.
+        # A blank text counts as absent, but an empty scope stays: it grants nothing.
         members = {
             name: value
             for name, value in row.items()
@@ -87,7 +87,7 @@ def _row(members: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.get("scope"), str):
         row["scope"] = row["scope"].replace(",", " ").split()
     if "name" in members and members["name"] == members.get("label"):
-        del members["name"]  # the name of the token, with which every label would agree
+        del members["name"]  # it names the token, so every label would agree with it
     for name in _DISPLAYED:
         if name in members:
             row.setdefault("display_name", members[name])
@@ -100,7 +100,7 @@ def _row(members: dict[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         wrong: str | None
         if value is _TWICE:
-            wrong = f"{name} must stand there once."
+            wrong = f"{name} must be given only once."
         elif name in _SHOWING:
             wrong = None if isinstance(value, str) else f"{name} must be text."
         else:
@@ -112,7 +112,7 @@ def _row(members: dict[str, Any]) -> dict[str, Any]:
 
     token, given = row.pop("token", None), row.pop("token_hash", "").lower()
     if odd.keys().isdisjoint(_SHOWING):
-        # A text that is no hash may be the secret itself: it goes no further.
+        # A text that is not a hash may be the secret itself, so the row does not keep it.
         known = given if re.fullmatch(HASH, given) else None
         if token is not None:
             row["clear"] = True

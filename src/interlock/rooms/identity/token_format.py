@@ -20,14 +20,14 @@ SECRET_BYTES = 25
 
 
 def compose(secret: bytes, prefix: str = PREFIX) -> str:
-    """A token of `SECRET_BYTES` random bytes, which the caller gives."""
+    """Return the token of `SECRET_BYTES` random bytes."""
     text = base64.b32encode(secret).decode().lower()
     return prefix + text + _checksum(text)
 
 
 def code(secret: bytes, *, redirected: bool) -> str:
-    """A code for a client. Its last bit says whether the client gave a redirect URI, which it must
-    then give again. The hash of the code protects that bit."""
+    """Return a code for a client. Its last bit says whether the client gave a redirect URI, which
+    it must then give again. The hash of the code protects that bit."""
     return compose(secret[:-1] + bytes([secret[-1] & ~1 | redirected]), CODE)
 
 
@@ -44,7 +44,8 @@ MAX_KEPT_LENGTH = 200
 
 
 def hashed(token: str) -> str:
-    """The SHA-256 of a token. Raises BadToken for a token of Interlock with a wrong checksum."""
+    """Return the SHA-256 of a token. Raises BadToken for a token of Interlock with a wrong
+    checksum."""
     return _remembered(token) if len(token) <= MAX_KEPT_LENGTH else _hashed(token)
 
 
@@ -53,7 +54,7 @@ def _hashed(token: str) -> str:
         text, checksum = token[len(PREFIX) : -7], token[-7:]
         if checksum != _checksum(text):
             raise BadToken(
-                "That token is mistyped or cut off: its checksum is wrong. Copy all of it, from "
+                "This token is mistyped or cut off: its checksum is wrong. Copy all of it, from "
                 f"{token[: len(PREFIX)]} to the end."
             )
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

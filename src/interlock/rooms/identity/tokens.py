@@ -1,4 +1,4 @@
-"""Tokens: each belongs to exactly one sender, and has scopes and an optional end.
+"""Tokens: each belongs to exactly one sender, and has scopes and an optional expiry time.
 
 `authenticate` and the `refuse_` functions check the caller of each request.
 """
@@ -13,6 +13,7 @@ from interlock.errors import (
     MissingScope,
     NameTaken,
     NotFound,
+    Remedy,
     TokenExpired,
     Usage,
     WrongAudience,
@@ -21,6 +22,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
+from interlock.rooms.identity.verbs import ListTokens, MintToken, ReaffirmTokens, RotateToken
 from interlock.rooms.transaction import Caller, FoldedState, RuleAnswer, Transaction
 from interlock.verbs.addresses import address, check_name
 from interlock.verbs.answers import without_none
@@ -49,11 +51,11 @@ class Token(NamedTuple):
 
 
 _COLUMNS = ", ".join(Token._fields)
-NONE_LIVE = "There is no such live token. interlock token list shows them."
+TO_LIST = Remedy("interlock token list", ListTokens())
 
 
 def authenticate(state: FoldedState, now: int, token_hash: str, session: str | None) -> Caller:
-    """The caller that holds this token. Raises BadToken or TokenExpired."""
+    """Return the caller of a token. Raises BadToken or TokenExpired."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
         "s.surface, a.kind, t.resource, t.use FROM identity_tokens t JOIN identity_senders s "
@@ -65,27 +67,34 @@ def authenticate(state: FoldedState, now: int, token_hash: str, session: str | N
     token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row[:9]
     resource, use = row[9:]
     if revoked_at is not None:
-        how = f"The owner can mint another: interlock token mint --sender {sender} --keep"
+        revoked = f"The token {token} of @{sender} was revoked."
         if resource:
-            how = "Its person can connect again."
-        raise BadToken(f"The token {token} of @{sender} was revoked. {how}")
+            raise BadToken(revoked, "The person can connect the client again.")
+        raise BadToken(revoked, "The owner or an admin can mint another:", to_mint(sender))
     if suspended:
         raise BadToken(
-            f"The token {token} of @{sender} is suspended since a part of the log was given up: "
-            "its revocation may have been among it. If it is still trusted: interlock token "
-            f"reaffirm {token}"
+            f"The token {token} of @{sender} is suspended: the log lost its newest entries, and "
+            "the token may have been revoked in them. An admin who trusts the token can reaffirm "
+            "it:",
+            Remedy(f"interlock token reaffirm {token}", ReaffirmTokens(token)),
         )
     if expires_at is not None and expires_at <= now:
-        how = f"Its owner can mint another: interlock token rotate {token}"
+        expired = f"The token {token} of @{sender} expired at {rfc3339(expires_at)}."
         if resource:
-            how = "Its client has a refresh token."
+            raise TokenExpired(expired, "Its client can renew it with its refresh token.")
         raise TokenExpired(
-            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. {how}"
+            expired,
+            "The owner or an admin can replace it:",
+            Remedy(f"interlock token rotate {token}", RotateToken(token)),
         )
-    # A client that acts for a person may not do what only people may do.
+    # A client that acts for a person has the rights of an agent.
     kind = "agent" if resource is not None else kind
     allowed = frozenset(scopes.split())
     return Caller(sender, agent, kind, surface, allowed, session, token, False, resource, use)
+
+
+def to_mint(sender: str) -> Remedy:
+    return Remedy(f"interlock token mint --sender {sender} --keep", MintToken(sender))
 
 
 def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
@@ -94,10 +103,10 @@ def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
         return
     resource = caller.resource.rstrip("/") + "/"
     if audience is None or not (audience + "/").startswith(resource):
-        where = f"at {audience}" if audience else "on the server's own machine"
+        where = f"to {audience}" if audience else "on the server's own machine"
         raise WrongAudience(
-            f"This token is for {caller.resource}, and was shown {where}. Use it there, or let its "
-            "client ask for one for this address."
+            f"This token is valid only at {caller.resource}, and the request was sent {where}. "
+            f"Use {caller.resource}, or connect the client to this address."
         )
 
 
@@ -105,8 +114,8 @@ def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
     """Raise IdentityMismatch if the request names another sender than the token's."""
     if claimed is not None and claimed.removeprefix("@") != caller.sender:
         raise IdentityMismatch(
-            f"The credentials shown are @{caller.sender}'s, and the request says {claimed[:80]!r}. "
-            "Leave the sender out: it comes from the token.",
+            f"Your credentials belong to @{caller.sender}, and the request names "
+            f"{claimed[:80]!r}. Omit the sender: the token decides it.",
             sender=address(caller.sender),
             claimed=claimed[:80],
         )
@@ -119,25 +128,29 @@ def refuse_foreign_session(tx: Transaction, caller: Caller) -> None:
     row = tx.one("SELECT sender FROM identity_sessions WHERE session = ?", caller.session)
     if row is not None and row[0] != caller.sender:
         raise IdentityMismatch(
-            f"The session {caller.session} is @{row[0]}'s, and the token is @{caller.sender}'s.",
+            f"The session {caller.session} belongs to @{row[0]}, and the token to "
+            f"@{caller.sender}. Use a session of @{caller.sender}.",
             sender=address(caller.sender),
         )
 
 
 def granted_scopes(tx: Transaction, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes of a new token. Naming any of mail, claim and work limits it to those named;
-    gate:NAME and admin are added. Raises Usage, or MissingScope for a caller without admin."""
+    """Return the scopes of a new token. If `wanted` has some of mail, claim and work, the token has
+    only these; else it has all three. It also has gate:NAME and admin where `wanted` has them.
+
+    Raises Usage, or MissingScope for a caller without admin."""
     for scope in wanted:
         if scope.startswith("gate:") and scope != "gate:":
             check_name(scope.removeprefix("gate:"), "", "gate")
         elif scope not in (*BASIC_SCOPES, "admin"):
             raise Usage(
-                f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
+                f"Unknown scope {scope[:80]!r}. Give mail, claim, work, gate:NAME or admin."
             )
     beyond = sorted({scope for scope in wanted if scope not in BASIC_SCOPES})
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
-            f"Granting {', '.join(beyond)} needs the scope admin, which @{tx.caller.sender} lacks.",
+            f"To grant {', '.join(beyond)}, a token needs the scope admin. The token of "
+            f"@{tx.caller.sender} lacks it.",
             scope="admin",
         )
     basic = [scope for scope in BASIC_SCOPES if scope in wanted] or list(BASIC_SCOPES)
@@ -158,7 +171,7 @@ def mint_token(
     """Register a token of the sender by its hash, and return its id. Raises NameTaken."""
     made = token_id(token_hash)
     if tx.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
-        raise NameTaken("That token is registered already. Make a new one.")
+        raise NameTaken(f"The token {made} is already registered. Make a new token.")
     minted = without_none(
         id=made,
         hash=token_hash,
@@ -184,7 +197,7 @@ def tokens_named(
 
 
 def select(tx: Transaction, where: str, *values: str | None) -> list[Token]:
-    """The tokens of a condition, which may end with an order."""
+    """The tokens that match an SQL condition, which may end with an order."""
     rows = tx.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE {where}", *values)
     return [Token(*row) for row in rows]
 
@@ -192,7 +205,18 @@ def select(tx: Transaction, where: str, *values: str | None) -> list[Token]:
 def find_token(tx: Transaction, id: str) -> Token:
     for token in select(tx, "id = ?", id):
         return token
-    raise NotFound("There is no such token. interlock token list shows them.")
+    raise NotFound(f"No token has the id {id[:80]!r}. List the tokens:", TO_LIST)
+
+
+def none_named(
+    request: verbs.RotateToken | verbs.RevokeToken | verbs.ReaffirmTokens, state: str
+) -> NotFound:
+    """Return the refusal of a request that names no `live` or `suspended` token."""
+    if request.sender is not None:
+        named = f"@{request.sender.removeprefix('@')[:80]} has no {state} token."
+    else:
+        named = f"No {state} token has the id {(request.id or '')[:80]!r}."
+    return NotFound(f"{named} List the tokens:", TO_LIST)
 
 
 def show_token(tx: Transaction, id: str) -> RuleAnswer:

@@ -1,9 +1,9 @@
-"""The verbs of identity: register names, manage tokens, run sessions, and show who the caller is.
+"""The verbs of identity: register names, manage tokens and sessions, list and mute agents.
 
 A token belongs to exactly one sender. A sender is an agent, a person, or a surface of one of them.
 A label is only display text. `names` registers senders and groups, `tokens` decides about tokens,
-`imports` takes tokens from another bus, `labels` compares labels with senders, and `fold` writes
-the tables.
+`imports` imports tokens of another message bus, `labels` compares labels with senders, and `fold`
+writes the tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from interlock.errors import MissingScope, NameTaken, NotFound, UnknownSender, Usage
+from interlock.errors import MissingScope, NameTaken, NotFound, Remedy, UnknownSender, Usage
 from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
@@ -58,7 +58,7 @@ ROW_MEMBERS: dict[str, tuple[type, str]] = {
 
 
 class Row(Object):
-    """A row of another bus's file. A refusal does not repeat the row, which may contain a token."""
+    """A row of an imported file. A refusal does not repeat the row, which may contain a token."""
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, dict):
@@ -87,7 +87,9 @@ NAME = Text(
 )
 Name = Annotated[str, NAME]
 Names = Annotated[tuple[str, ...], Several(NAME)]
-Surface = Annotated[str, Text("a surface", "S", "where it acts: cli, desktop, …")]
+Surface = Annotated[
+    str, Text("a surface", "S", "the surface, where the agent acts: cli, desktop, …")
+]
 Label = Annotated[
     str,
     Text(
@@ -101,7 +103,7 @@ Label = Annotated[
 SCOPE = Text(
     "a scope: mail, claim, work, gate:NAME or admin",
     "SCOPE",
-    "mail, claim and work limit the token to those named; gate:NAME and admin are added",
+    "a scope; mail, claim or work limit the token to those named, gate:NAME or admin add to it",
 )
 Scopes = Annotated[tuple[str, ...], Several(SCOPE)]
 TokenId = Annotated[
@@ -129,7 +131,7 @@ Map = Annotated[
     dict[str, str],
     AgentsByLabel(
         'an object of labels and agents, such as {"Neo GPT": "neo-gpt"}',
-        help="the agent that the tokens of a label belong to; the rows' own agents do not count",
+        help="the agent for the tokens of each label; it replaces the agent of the rows",
     ),
 ]
 
@@ -148,13 +150,13 @@ class Join(
     scope="admin",
     owner=True,
     help={
-        "kind": "whether it is an agent or a person; by default a new name is an agent",
+        "kind": "whether the name is an agent or a person; by default a new name is an agent",
         "token_hash": TOKEN_HASH,
     },
 ):
     """Register an agent or a person, and make its first token.
 
-    Only this answer contains a token that the server made. Keep it."""
+    If the server makes the token, only this answer contains it. Store it."""
 
     name: Name
     surface: Surface | None = None
@@ -165,11 +167,11 @@ class Join(
 
     def decide(self, tx: Transaction) -> answers.Joined:
         kind = self.kind or names.kind_of(tx, self.name) or "agent"
-        sender, is_there = names.may_register(tx, self.name, self.surface, kind)
-        if is_there:
+        sender, exists = names.may_register(tx, self.name, self.surface, kind)
+        if exists:
             raise NameTaken(
-                f"@{sender} has joined already. For another token of it: interlock token mint "
-                f"--sender {sender} --keep",
+                f"@{sender} is already registered. To mint another token for it:",
+                tokens.to_mint(sender),
                 name=sender,
             )
         scopes = tokens.granted_scopes(tx, self.scopes)
@@ -196,10 +198,10 @@ class CreateGroup(
     owner=True,
     help={
         "name": "the group's name: lower-case letters, digits and hyphens",
-        "members": "a member",
+        "members": "a member: an agent, or one of its surfaces",
     },
 ):
-    """Register one name for several recipients."""
+    """Create a group, which is one name for several recipients."""
 
     name: Name
     members: Names = ()
@@ -208,14 +210,16 @@ class CreateGroup(
         name = check_name(self.name, tx.setting("names.pattern"), "group")
         taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
         if taken or name in names.RESERVED:
-            raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)
+            what = "an agent" if taken else "reserved"
+            raise NameTaken(f"@{name} is {what}. Choose another name.", name=name)
         members = sorted({member.removeprefix("@") for member in self.members})
         if not members:
-            raise Usage("A group needs members: --member @otto --member @vera")
+            raise Usage(f"The group @{name} has no members. Give at least one member.")
         for member in members:
             if not names.is_known(tx.state, member):
                 raise NotFound(
-                    f"Nobody has joined as @{member[:80]}, so it cannot be a member.",
+                    f"@{member[:80]} is not registered, so it cannot be a member. List the agents:",
+                    TO_LIST_AGENTS,
                     did_you_mean=near(member, names.names(tx.state)),
                 )
         tx.append("group_set", {"name": name, "members": members})
@@ -260,7 +264,7 @@ class MintToken(
 ):
     """Make another token for a sender.
 
-    Only this answer contains a token that the server made. Keep it."""
+    If the server makes the token, only this answer contains it. Store it."""
 
     sender: Query
     label: Label | None = None
@@ -273,7 +277,8 @@ class MintToken(
         senders = tx.column("SELECT sender FROM identity_senders ORDER BY sender")
         if name not in senders:
             raise UnknownSender(
-                f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
+                f"@{name[:80]} is not registered, and a token needs a sender. Register it:",
+                Remedy("interlock join NAME", Join("NAME")),
                 did_you_mean=near(name, senders),
             )
         expires_at = tx.now + self.ttl_s * 1000 if self.ttl_s is not None else None
@@ -296,10 +301,10 @@ class RotateToken(
         "token_hash": TOKEN_HASH,
     },
 ):
-    """Replace a token by a new one.
+    """Replace a token with a new one.
 
     The new token has the sender, the label and the scopes of the old one. The old one ends at
-    once. Only this answer contains a token that the server made. Keep it."""
+    once. If the server makes the new token, only this answer contains it. Store it."""
 
     id: Query | None = None
     sender: Query | None = None
@@ -308,27 +313,28 @@ class RotateToken(
     def decide(self, tx: Transaction) -> answers.Rotated:
         chosen = tokens.tokens_named(tx, "revoked_at IS NULL ORDER BY seq", self)
         if not chosen:
-            raise NotFound(tokens.NONE_LIVE)
+            raise tokens.none_named(self, "live")
         if self.sender is not None:
             chosen = [token for token in chosen if token.use is None] or chosen
         old = chosen[0]
-        if old.use == "browser":
-            raise Usage(
-                f"{old.id} is a browser's, where @{old.sender} signed in: to sign in again gives "
-                f"it another. To end it: interlock connection revoke {old.id}"
-            )
         if old.use is not None:
+            from interlock.rooms.people.verbs import RevokeConnection
+
+            renewed = f"a {old.use}, which gets new tokens by itself"
+            if old.use == "browser":
+                renewed = f"a browser where @{old.sender} signed in, and a new sign-in replaces it"
             raise Usage(
-                f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
-                f"interlock connection revoke {old.id}"
+                f"The token {old.id} belongs to {renewed}. To end it:",
+                Remedy(f"interlock connection revoke {old.id}", RevokeConnection(old.id)),
             )
         if len(chosen) > 1:
             raise Usage(
-                f"@{old.sender} has {len(chosen)} live tokens, with scopes of their own. Rotate "
-                "one by its ID: interlock token list",
+                f"@{old.sender} has {len(chosen)} live tokens. Give the id of one. List the "
+                "tokens:",
+                tokens.TO_LIST,
                 tokens=[token.id for token in chosen],
             )
-        # A token that expires is replaced by one that lives as long from now.
+        # The new token has the lifetime of the old one, from now on.
         expires_at = tx.now + old.expires_at - old.minted_at if old.expires_at is not None else None
         scopes = tuple(old.scopes.split())
         made = tokens.mint_token(tx, old.sender, self.token_hash, old.label, scopes, expires_at)
@@ -347,13 +353,16 @@ class RevokeToken(
     exactly_one=(("id", "sender"),),
     help=ID_OR_SENDER,
 ):
-    """End a token, or all tokens of a sender, at once."""
+    """Revoke a token, or all tokens of a sender.
+
+    A revoked token is invalid at once."""
 
     id: Query | None = None
     sender: Query | None = None
 
     def decide(self, tx: Transaction) -> answers.Revoked:
-        """End tokens. Of a sender, also end the codes that a client could exchange for a token."""
+        """Revoke tokens. For a sender, also end the codes that a client could exchange for a
+        token."""
         found = tokens.tokens_named(tx, "revoked_at IS NULL ORDER BY seq", self)
         ended = [token.id for token in found]
         if self.sender is not None:
@@ -364,7 +373,7 @@ class RevokeToken(
                 tx.now,
             )
         if not ended:
-            raise NotFound(tokens.NONE_LIVE)
+            raise tokens.none_named(self, "live")
         for id in ended:
             tx.append("token_revoked", {"id": id})
         return {"revoked": ended}
@@ -379,9 +388,9 @@ class ReaffirmTokens(
     owner=True,
     help={"id": ID_OR_SENDER["id"], "sender": "all suspended tokens of this sender"},
 ):
-    """Trust tokens again that a restore suspended.
+    """Reaffirm tokens that a restore suspended, so that they are valid again.
 
-    Without id and sender, the server trusts all suspended tokens again."""
+    Without id and sender, the server reaffirms all suspended tokens."""
 
     id: Query | None = None
     sender: Query | None = None
@@ -392,7 +401,7 @@ class ReaffirmTokens(
         else:
             suspended = tokens.tokens_named(tx, "suspended ORDER BY id", self)
             if not suspended:
-                raise NotFound("There is no such suspended token. interlock token list shows them.")
+                raise tokens.none_named(self, "suspended")
         for token in suspended:
             tx.append("token_reaffirmed", {"id": token.id})
         return {"reaffirmed": [token.id for token in suspended]}
@@ -428,10 +437,10 @@ class ImportTokens(
     owner=True,
     help={"apply": "import the tokens; without it, nothing changes"},
 ):
-    """Import the tokens of another bus, by their hashes.
+    """Import the tokens of another message bus, by their hashes.
 
-    The answer has a verdict for each row. The imported tokens are valid here until you rotate
-    them."""
+    The answer has a verdict for each row. The imported tokens are valid in this workspace until you
+    rotate or revoke them."""
 
     rows: Rows
     map: Map | None = None
@@ -515,8 +524,8 @@ class ListAgents(
     cli="agents [NAME]",
     mcp=Tool(
         "agents [name]",
-        "Who you can write to, and how soon each would notice (`reach`). Copy `address` into "
-        "`to`; never invent one.",
+        "List agents and people, and how soon each would notice mail (`reach`). Copy `address` "
+        "into `to`; never invent one.",
         help={"name": "only this agent"},
     ),
     method="agents",
@@ -538,6 +547,9 @@ class ListAgents(
         return {"agents": [names.agent_view(tx, *row) for row in rows]}
 
 
+TO_LIST_AGENTS = Remedy("interlock agents", ListAgents())
+
+
 class Mute(
     Verb,
     http="POST /v1/mute",
@@ -557,8 +569,8 @@ class Mute(
 ):
     """Mute an agent: mail does not wake it.
 
-    Mail still arrives, and the agent is told about it at its next step. Every agent may mute
-    itself. Only people and admins may mute another agent."""
+    Mail still arrives, and Interlock tells the agent about it at its next step. Every agent may
+    mute itself. Only people and admins may mute another agent."""
 
     name: Query | None = None
     ttl_s: Duration | None = None
@@ -574,13 +586,14 @@ class Mute(
         name = (self.name or caller.sender).removeprefix("@")
         if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
             raise MissingScope(
-                f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
+                f"Only @{name[:80]} itself, a person or a token with the scope admin can mute "
+                f"@{name[:80]}.",
                 scope="admin",
             )
         if not names.is_known(tx.state, name):
             raise NotFound(
-                f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute "
-                "@NAME",
+                f"@{name[:80]} is not registered. List the agents:",
+                TO_LIST_AGENTS,
                 did_you_mean=near(name, names.names(tx.state)),
             )
         until = tx.now + self.ttl_s * 1000 if self.ttl_s is not None else None
@@ -606,8 +619,9 @@ class StartSession(
         row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", self.id)
         if row is not None and (row[0] != tx.caller.sender or row[1] is not None):
             raise NameTaken(
-                f"The session {self.id} was used before. Choose a new id, or start the client with "
-                "interlock run."
+                f"The session {self.id} was used before. Choose a new id, or start the client in a "
+                "new session:",
+                Remedy("interlock run SENDER -- COMMAND"),
             )
         if row is None:
             tx.append("session_started", {"session": self.id})
@@ -662,7 +676,7 @@ class KeepSession(
 ):
     """Renew the claims of a running session.
 
-    The server renews a claim when half of its lease is over."""
+    The server renews a claim only when less than half of its lease is left."""
 
     id: SessionId
 
@@ -701,7 +715,8 @@ def refuse_row(number: int, row: dict[str, Any]) -> None:
 
 
 def wrong_member(name: str, value: Any) -> str | None:
-    """A sentence about a wrong member of an imported row, or None. It does not repeat the value."""
+    """Return a sentence about a wrong member of an imported row, or None. The sentence does not
+    repeat the value."""
     from interlock.log.times import LAST_MS
 
     kind, form = ROW_MEMBERS[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from interlock.errors import message as joined
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import agent_of, is_known
@@ -128,7 +129,7 @@ def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
         known = Known(tx.state)
         if label is not None and (wrong := known.contradiction(sender, label)):
             ways = ways_out(tx, known, id, sender, label, token["seq"])
-            story["contradiction"] = f"{wrong} {ways}"
+            story["contradiction"] = joined(wrong, ways)
             story["do"] = remedy(id, sender)
     return story
 

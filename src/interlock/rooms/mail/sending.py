@@ -19,7 +19,7 @@ from interlock.log.encoding import canonical, digest
 from interlock.log.facts import Header
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.identity.verbs import TO_LIST_AGENTS
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.records import (
     TO_LIST,
@@ -216,7 +216,7 @@ def _recipients(tx: Transaction, to: str) -> dict[str, list[str]]:
         raise UnknownRecipient(
             f"@{name} is not registered, and this workspace delivers only to registered names. "
             "List the addresses:",
-            Remedy("interlock agents", ListAgents()),
+            TO_LIST_AGENTS,
             to=to,
             did_you_mean=near(name, names.names(state)),
         )
