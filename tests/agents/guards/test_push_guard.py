@@ -79,7 +79,9 @@ def test_the_refusal_for_a_missing_gate_says_how_to_create_it(guarded: Workshop)
     guarded.write("interlock.toml", rules.read_text().replace(GATE, "minerva"))
     guarded.commit()
     told = refused(guarded, "origin", "main")
-    assert "There is no such gate yet: interlock gate create minerva --holder SENDER. " in told
+    assert (
+        "The gate does not exist. Create it: interlock gate create minerva --holder SENDER" in told
+    )
     assert "nobody" not in told
     guarded.place.ok("gate", "create", "minerva", "--holder", HOLDER[1])
     assert f"ask a holder (@{HOLDER[1]}) for a verdict" in refused(guarded, "origin", "main")

@@ -603,7 +603,7 @@ def test_a_spooled_run_is_recorded_once_by_command_and_tool(
     assert asyncio.run(told())["evidence"] == first
     assert shop.place.entries() == before
     said = shop.place.no("IDEMPOTENCY_CONFLICT", *add, "--title", "It waves")
-    assert "handed over before" in said["message"]
+    assert "This run was added before" in said["message"]
 
 
 def test_bytes_alone_and_a_document_exclude_each_other(shop: Workshop) -> None:

@@ -158,7 +158,7 @@ def test_a_task_waits_for_what_it_depends_on(shop: Workshop) -> None:
             "what": "dependency",
             "task": "A-1",
             "state": "open",
-            "message": "It depends on A-1, which is open.",
+            "message": f"{TASK} depends on A-1, which is open.",
             "do": "interlock task show A-1",
         }
     with shop.nothing_written():

@@ -200,7 +200,7 @@ def test_recorded_runs_and_attached_evidence_look_different(
     page = office.page(context, f"/work/{TASK}")
     ran, other = page.locator(".criteria > li").all()
     expect(other.locator(".proven").first).to_have_text("not met")
-    expect(other).to_contain_text("What was said for it counts when a passing verdict names it.")
+    expect(other).to_contain_text("Its file, URL or note counts when a passing verdict names it.")
     office.ok("gate", "pass", TASK, GATE, "--evidence", note, *HOLDER)
     attached = page.locator(".criteria > li.attached")
     expect(ran.locator(".proven")).to_have_text("recorded run")

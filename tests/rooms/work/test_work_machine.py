@@ -1,10 +1,10 @@
 """A state machine drives tasks and gates on a node and on a plain model, and compares everything.
 
-Agents with several surfaces and sessions, a person, and somebody with too few scopes make, take,
-prove, submit, judge, block and end tasks, while leases run out on the machine's clock. After every
-act the log has gained exactly the facts that the model says, so that what was refused has left
-nothing but its refusal; after every rule all views agree. At the end the log verifies, and folding
-it again gives the same state.
+Agents with several surfaces and sessions, a person, and an agent with too few scopes create, take,
+prove, submit, pass, block and end tasks, while leases expire on the machine's clock. After every
+request the log has exactly the facts that the model expects, so a refused request has appended no
+other fact than its refusal. After every rule all views agree. At the end the log verifies, and
+folding it again gives the same state.
 """
 
 import os
@@ -54,7 +54,8 @@ from world.work_model import ENDED, Holder, Model, Person, Refused, Task
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 OWNER = Person("owner", "owner", "human", frozenset({"admin"}))
 
-# Who has joined: name, surface, kind, scopes asked for. Rex may judge legal, and work at nothing.
+# The name, surface, kind and requested scopes of each sender. Rex holds the gate legal, and has no
+# scope for work.
 JOINED = (
     ("otto", "cli", "agent", ()),
     ("otto", "desktop", "agent", ()),
@@ -70,7 +71,7 @@ ACTORS: tuple[Holder, ...] = (
     *(("vera", None), ("nora", None), ("nora-web", "s3"), ("mal", None), ("rex", None)),
     ("mira", None),
 )
-# By a sender's name and by an agent's; the gate legal is held by scope alone.
+# The holders of athena are senders, that of style is an agent. A scope alone holds the gate legal.
 GATES = {"athena": ("mira", "otto-desktop", "rex", "vera"), "style": ("nora",)}
 HOLDERS = (
     ("rex", "vera"),
@@ -85,12 +86,12 @@ COMMITS = ("a" * 40, "b" * 40)
 TREES = {"a" * 40: "1" * 40, "b" * 40: "2" * 40, "c" * 40: "3" * 40}
 QUALITIES = ("good", "failed", "dirty", "changed", "other tree", "interrupted", "nowhere", "note")
 
-# The first are live tasks, as many as there are; then any that was ever made, and one that is not.
+# Below ANY the number selects a live task, below NONE any task. NONE selects an unknown id.
 which_task = st.integers(0, 19)
 ANY, NONE = 14, 19
 which_commit = st.sampled_from(COMMITS)
 actors = st.sampled_from(ACTORS)
-# Whoever holds the claim, for what is done under it; at times somebody else.
+# None stands for the holder of the claim. Sometimes another actor makes the worker's request.
 workers = st.sampled_from((*[None] * 20, *ACTORS))
 judges = st.sampled_from((*["a holder"] * 10, "a worker", "a worker", *ACTORS))
 fences = st.sampled_from((*["none"] * 4, *["own"] * 4, "older", "later"))
@@ -101,10 +102,10 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def step(weight: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Method], Method]:
-    """Makes a method a step of the machine, that often among all of them."""
+    """Make a method a step of the machine. `weight` is its share among all steps."""
 
     def register(method: Method) -> Method:
-        for _ in range(weight):  # one_of counts a strategy that it is given twice only once
+        for _ in range(weight):  # one_of ignores a second copy of the same strategy
             drawing = st.tuples(st.just(method.__name__), st.fixed_dictionaries(drawn))
             STEPS.append(drawing)
         return method
@@ -113,43 +114,43 @@ def step(weight: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Method], Met
 
 
 class Work(RuleBasedStateMachine):
-    """A node and its model, side by side. `tell` is the one way to act on both."""
+    """A node and its model. `submit_to_both` sends a request to both."""
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = tempfile.mkdtemp(prefix="interlock-work-")
         self.ms = START
         self.node = Node(self.directory, clock=lambda: self.ms)
-        # Whether it outlives a loss of power is not the question here, and waiting for disks is.
+        # This test does not check durability, and syncs to the disk would make it slow.
         self.node.file.writer.execute("PRAGMA synchronous = OFF")
         self.model = Model()
         self.tokens: dict[str, str] = {}
         self.head = 0
 
-    # --- acting on both, and comparing
+    # --- requests to both, and the comparison
 
-    def tell(self, actor: Holder, act: Any) -> dict[str, Any] | None:
-        """Does the act on both; the node's answer, or None where both refuse alike."""
+    def submit_to_both(self, actor: Holder, request: Any) -> dict[str, Any] | None:
+        """Return the node's answer, or None if both refuse with the same code."""
         self.settle()
         sender, session = actor
         expected: dict[str, Any] | str
         try:
-            expected = self.model.call(self.person(sender), session, act)
+            expected = self.model.call(self.person(sender), session, request)
         except Refused as refused:
             expected = refused.code
-        found = self.ask(actor, act)
+        found = self.ask(actor, request)
         self.compare_facts()
         if isinstance(found, dict) and "missing" in found:
             found["missing"] = lacking(found["missing"])
-        assert matches(expected, found), f"{found}, and the model says {expected}"
+        assert matches(expected, found), f"{found}, but the model expects {expected}"
         return found if isinstance(found, dict) else None
 
     def person(self, sender: str) -> Person:
         return self.model.people[sender] if sender != "owner" else OWNER
 
-    def ask(self, actor: Holder, act: Any) -> dict[str, Any] | str:
+    def ask(self, actor: Holder, request: Any) -> dict[str, Any] | str:
         try:
-            return self.node.call(self.credentials(actor), act)
+            return self.node.call(self.credentials(actor), request)
         except Refusal as refusal:
             return refusal.code
 
@@ -160,43 +161,47 @@ class Work(RuleBasedStateMachine):
         return Credentials(token=self.tokens[sender], session=session)
 
     def settle(self) -> None:
-        """Lets both notice how late it is."""
-        told = self.node.call(Credentials(owner=True), ShowStatus())
-        self.model.pass_time(ms(told["now"]))
+        """Let the node and the model notice the expired leases."""
+        status = self.node.call(Credentials(owner=True), ShowStatus())
+        self.model.pass_time(ms(status["now"]))
         self.compare_facts()
 
     def compare_facts(self) -> None:
-        """The log has gained what the model says, and nothing else."""
+        """Check that the new facts in the log are those of the model."""
         facts = audit.show(self.node, ShowLog(after=self.head, limit=1000))["facts"]
         expected, self.model.facts = self.model.facts, []
         assert [fact["kind"] for fact in facts] == [kind for kind, _ in expected]
-        for fact, (_, said) in zip(facts, expected, strict=True):
-            assert matches(said, fact["outcome"]), f"{fact}, and the model says {said}"
+        for fact, (_, outcome) in zip(facts, expected, strict=True):
+            assert matches(outcome, fact["outcome"]), f"{fact}, but the model expects {outcome}"
         self.head += len(facts)
 
     @initialize()
     def a_team_with_gates_and_tasks(self) -> None:
         for name, surface, kind, scopes in JOINED:
             token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-            act = Join(
+            request = Join(
                 name, surface, cast(Any, kind), scopes=scopes, token_hash=token_format.hashed(token)
             )
-            joined = self.node.call(Credentials(owner=True), act)
+            joined = self.node.call(Credentials(owner=True), request)
             sender = joined["sender"]
             self.tokens[sender] = token
             self.model.people[sender] = Person(sender, name, kind, frozenset(joined["scopes"]))
         self.head = self.node.head()
         for gate, holders in GATES.items():
-            self.tell(("owner", None), CreateGate(gate, holders))
+            self.submit_to_both(("owner", None), CreateGate(gate, holders))
         vera = ("vera", None)
-        self.tell(vera, CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal")))
-        self.tell(vera, CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",)))
-        self.tell(vera, CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
+        self.submit_to_both(
+            vera, CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal"))
+        )
+        self.submit_to_both(
+            vera, CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",))
+        )
+        self.submit_to_both(vera, CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
 
     # --- tasks
 
     def chosen(self, which: int) -> str:
-        """The id of the task that is meant: see `which_task`."""
+        """The id of the task that `which_task` selects."""
         every = list(self.model.tasks)
         live = [id for id in every if self.model.tasks[id].state not in ENDED]
         if which == NONE:
@@ -230,32 +235,34 @@ class Work(RuleBasedStateMachine):
         depends_on: list[int],
         assignee: str | None,
     ) -> None:
-        """Under a new id; or under one that is taken, or is what the task depends on itself."""
+        """Create a task with a new id, a used id, or the id of its own dependency."""
         number = len(self.model.tasks) + 1
         id = f"T-{number}" if taken < NONE - 1 else self.chosen(taken)
         wanted = ("tests pass", "docs say so")[:criteria]
         after = tuple(self.chosen(which) for which in depends_on)
         made = CreateTask("work", id, None, wanted, tuple(gates), after, assignee=assignee)
-        self.tell(by, made)
+        self.submit_to_both(by, made)
 
     @step(3, by=actors, which=which_task, ttl_s=st.sampled_from((60, 3600)))
     def take_on(self, by: Holder, which: int, ttl_s: int) -> None:
-        self.tell(by, TakeTask(self.chosen(which), ttl_s=ttl_s))
+        self.submit_to_both(by, TakeTask(self.chosen(which), ttl_s=ttl_s))
 
     @step(
         3,
         by=workers,
         which=which_task,
         commit=which_commit,
-        says_tree=st.booleans(),
+        gives_tree=st.booleans(),
         fence=fences,
     )
     def submit(
-        self, by: Holder | None, which: int, commit: str, says_tree: bool, fence: str
+        self, by: Holder | None, which: int, commit: str, gives_tree: bool, fence: str
     ) -> None:
         id = self.chosen(which)
-        tree = TREES[commit] if says_tree else None
-        self.tell(self.worker(id, by), SubmitTask(id, commit, tree, self.fence(id, fence)))
+        tree = TREES[commit] if gives_tree else None
+        self.submit_to_both(
+            self.worker(id, by), SubmitTask(id, commit, tree, self.fence(id, fence))
+        )
 
     @step(
         4,
@@ -273,7 +280,7 @@ class Work(RuleBasedStateMachine):
             "cancel": CancelTask(id),
         }
         owner = ("owner", None) if how == "cancel" and fence == "later" else None
-        self.tell(owner or self.worker(id, by), ending[how])
+        self.submit_to_both(owner or self.worker(id, by), ending[how])
 
     # --- evidence and verdicts
 
@@ -296,16 +303,16 @@ class Work(RuleBasedStateMachine):
         fence: str,
     ) -> None:
         id = self.chosen(which)
-        said = evidence(quality, commit)
-        self.add(self.worker(id, by), id, criterion, said, self.fence(id, fence))
+        payload = evidence(quality, commit)
+        self.add(self.worker(id, by), id, criterion, payload, self.fence(id, fence))
 
     def add(
-        self, by: Holder, id: str, criterion: int | None, said: dict[str, Any], fence: int | None
+        self, by: Holder, id: str, criterion: int | None, payload: dict[str, Any], fence: int | None
     ) -> None:
-        payload = said | {"task_id": id}
+        payload = payload | {"task_id": id}
         if criterion is not None:
             payload["criterion"] = criterion
-        answer = self.tell(by, AddEvidence(payload, fence=fence))
+        answer = self.submit_to_both(by, AddEvidence(payload, fence=fence))
         if answer is not None:
             self.model.tasks[id].evidence[-1].id = answer["evidence"]["id"]
 
@@ -329,7 +336,7 @@ class Work(RuleBasedStateMachine):
         naming: str,
         commit: str | None,
     ) -> None:
-        """Somebody judges a task that is submitted, if any is."""
+        """Give a verdict on a submitted task, or on T-1."""
         due = [task for task in self.model.tasks.values() if task.state == "submitted"]
         task = due[which % len(due)] if due and which < ANY else self.model.tasks["T-1"]
         names = task.gates if task.gates and gate < 9 else NAMES
@@ -337,10 +344,10 @@ class Work(RuleBasedStateMachine):
         if commit == "right":
             commit = task.artifact[0][:9] if task.artifact is not None else None
         actor = (self.judge_of(task, name, by, nth), None) if isinstance(by, str) else by
-        self.pronounce(actor, task, name, verdict, naming, commit)
+        self.give_verdict(actor, task, name, verdict, naming, commit)
 
     def judge_of(self, task: Task, gate: str, who: str, nth: int) -> str:
-        """A holder who may, or a surface of somebody who has worked on it."""
+        """A holder that may give a verdict, or a surface of an agent that worked on the task."""
         of_workers = [
             sender
             for sender in self.tokens
@@ -350,7 +357,7 @@ class Work(RuleBasedStateMachine):
         found = holders or of_workers or ["vera"]
         return found[nth % len(found)]
 
-    def pronounce(
+    def give_verdict(
         self,
         by: Holder,
         task: Task,
@@ -363,8 +370,8 @@ class Work(RuleBasedStateMachine):
         own = [piece.id for piece in task.evidence]
         named = {"nothing": (), "all": tuple(own[-5:])}.get(naming, tuple(others[:1]))
         note = "not yet" if verdict == "fail" else None
-        act = GiveVerdict(task.id, gate, cast(Any, verdict), commit, note, evidence=named)
-        self.learn_blocker(self.tell(by, act))
+        request = GiveVerdict(task.id, gate, cast(Any, verdict), commit, note, evidence=named)
+        self.learn_blocker(self.submit_to_both(by, request))
 
     def learn_blocker(self, answer: dict[str, Any] | None) -> None:
         if answer is not None and "blocker" in answer:
@@ -378,7 +385,7 @@ class Work(RuleBasedStateMachine):
         replace=st.booleans(),
     )
     def make_gate(self, by: Holder, name: str, holders: tuple[str, ...], replace: bool) -> None:
-        self.tell(by, CreateGate(name, holders, replace))
+        self.submit_to_both(by, CreateGate(name, holders, replace))
 
     # --- blockers
 
@@ -392,7 +399,7 @@ class Work(RuleBasedStateMachine):
     def block(self, by: Holder, which: int | None, to: str | None, severity: Any) -> None:
         id = self.chosen(which) if which is not None else None
         if id is not None or to is not None:
-            self.learn_blocker(self.tell(by, RaiseBlocker("no disk", id, to, severity)))
+            self.learn_blocker(self.submit_to_both(by, RaiseBlocker("no disk", id, to, severity)))
 
     @step(
         4,
@@ -401,7 +408,7 @@ class Work(RuleBasedStateMachine):
         nth=st.integers(0, 2),
     )
     def unblock(self, by: str | Holder, which: int, nth: int) -> None:
-        """By any surface of whoever raised it, or of those who work on the task; or by anybody."""
+        """Resolve a blocker as a surface of its raiser or of a worker, or as any actor."""
         if not self.model.blockers:
             return
         found = self.model.blockers[-1 - which % len(self.model.blockers)]
@@ -410,7 +417,7 @@ class Work(RuleBasedStateMachine):
             agents = self.model.workers(self.model.tasks[found.task])
         able = [sender for sender in self.tokens if self.model.agent(sender) in agents] or ["mal"]
         actor = (able[nth % len(able)], None) if isinstance(by, str) else by
-        self.tell(actor, ResolveBlocker(found.id))
+        self.submit_to_both(actor, ResolveBlocker(found.id))
 
     # --- claims, and time
 
@@ -429,14 +436,16 @@ class Work(RuleBasedStateMachine):
             "take over": TakeOverClaim("the build is red", item),
             "end the session": EndSession(actor[1] or "s1"),
         }
-        self.tell(("mira", None) if how == "take over" and by is None else actor, holding[how])
+        self.submit_to_both(
+            ("mira", None) if how == "take over" and by is None else actor, holding[how]
+        )
 
     @step(2, seconds=st.sampled_from((1, 30, 60, 61, 3600)))
     def tick(self, seconds: int) -> None:
         self.ms += seconds * 1000
         self.settle()
 
-    # --- the way from open to done, on which something is forgotten or lost
+    # --- the steps from open to done, with one of them left out
 
     @step(
         8,
@@ -449,25 +458,25 @@ class Work(RuleBasedStateMachine):
         ),
         nth=st.integers(0, 2),
     )
-    def go_all_the_way(
+    def work_from_take_to_completion(
         self, by: Holder, which: int, commit: str, quality: str, forgets: str, nth: int
     ) -> None:
         id = self.chosen(which)
         if id not in self.model.tasks:
             return
         task = self.model.tasks[id]
-        self.tell(by, TakeTask(id))
+        self.submit_to_both(by, TakeTask(id))
         worker = self.worker(id, None)
         for number in range(1, task.criteria + 1):
             if forgets != "proof":
                 self.add(worker, id, number, evidence(quality, commit), task.fence)
         if forgets != "submission":
-            self.tell(worker, SubmitTask(id, commit, TREES[commit], task.fence))
+            self.submit_to_both(worker, SubmitTask(id, commit, TREES[commit], task.fence))
         for gate in task.gates if forgets != "verdict" else ():
             naming = "nothing" if forgets == "naming" else "all"
-            self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
+            self.give_verdict(self.able(task, gate, nth), task, gate, "pass", naming)
         if forgets != "completion":
-            self.tell(worker, CompleteTask(id))
+            self.submit_to_both(worker, CompleteTask(id))
 
     @step(
         5,
@@ -478,10 +487,10 @@ class Work(RuleBasedStateMachine):
         nth=st.integers(0, 2),
         other=actors,
     )
-    def fail_and_mend(
+    def fail_and_fix(
         self, which: int, fails: int, naming: str, submits_again: bool, nth: int, other: Holder
     ) -> None:
-        """One gate fails what is submitted, somebody raises a blocker, and the gates pass it."""
+        """One gate fails the submission, an actor raises a blocker, and the gates pass it."""
         due = [t for t in self.model.tasks.values() if t.state == "submitted" and t.gates]
         if not due:
             return
@@ -490,13 +499,13 @@ class Work(RuleBasedStateMachine):
         failing = task.gates[fails % len(task.gates)]
         for gate in task.gates:
             verdict = "fail" if gate == failing else "pass"
-            self.pronounce(self.able(task, gate, nth), task, gate, verdict, naming)
+            self.give_verdict(self.able(task, gate, nth), task, gate, verdict, naming)
         self.unblock("worker", 0, nth)
-        self.learn_blocker(self.tell(other, RaiseBlocker("no disk", task.id, "@nora")))
+        self.learn_blocker(self.submit_to_both(other, RaiseBlocker("no disk", task.id, "@nora")))
         if submits_again:
-            self.tell(self.worker(task.id, None), SubmitTask(task.id, *artifact))
+            self.submit_to_both(self.worker(task.id, None), SubmitTask(task.id, *artifact))
         for gate in task.gates:
-            self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
+            self.give_verdict(self.able(task, gate, nth), task, gate, "pass", naming)
 
     def able(self, task: Task, gate: str, nth: int) -> Holder:
         return self.judge_of(task, gate, "a holder", nth), None
@@ -509,33 +518,35 @@ class Work(RuleBasedStateMachine):
         fence=fences,
         commit=which_commit,
     )
-    def lose_and_go_on(self, which: int, how: str, by: Holder, fence: str, commit: str) -> None:
-        """A worker loses its claim, another takes the task, and the first does not know."""
+    def lose_claim_and_continue(
+        self, which: int, how: str, by: Holder, fence: str, commit: str
+    ) -> None:
+        """A worker loses its claim, another takes the task, and the first continues."""
         id = self.chosen(which)
         worker = self.worker(id, None)
         if how == "time":
             self.tick(3600)
         elif how != "nothing":
             self.hold(None, which, how)
-        self.tell(by, TakeTask(id))
-        self.tell(worker, SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
-        self.tell(worker, CompleteTask(id, self.fence(id, fence)))
+        self.submit_to_both(by, TakeTask(id))
+        self.submit_to_both(worker, SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
+        self.submit_to_both(worker, CompleteTask(id, self.fence(id, fence)))
 
-    # One rule for all steps: with several, a run would often do without one of them.
+    # With a rule for each step, many runs would leave out some of the steps.
     @rule(steps=st.lists(st.one_of(STEPS), min_size=3, max_size=8))
-    def go_on(self, steps: list[Step]) -> None:
+    def run_steps(self, steps: list[Step]) -> None:
         for name, drawn in steps:
             getattr(self, name)(**drawn)
 
-    # --- what always holds
+    # --- invariants
 
-    def look(self, actor: Holder, act: Any) -> dict[str, Any]:
-        return self.node.call(self.credentials(actor), act)
+    def read(self, actor: Holder, request: Any) -> dict[str, Any]:
+        return self.node.call(self.credentials(actor), request)
 
     @invariant()
-    def every_task_stands_where_the_model_has_it(self) -> None:
+    def every_task_has_the_state_of_the_model(self) -> None:
         for task in self.model.tasks.values():
-            shown = self.look(("owner", None), ShowTask(task.id))
+            shown = self.read(("owner", None), ShowTask(task.id))
             view = shown["task"]
             assert view["state"] == task.state
             assert lacking(shown["missing"]) == self.model.missing(task)
@@ -549,8 +560,8 @@ class Work(RuleBasedStateMachine):
             assert tuple(artifact.values()) == (task.artifact or ())
 
     @invariant()
-    def nothing_is_done_that_lacks_something(self) -> None:
-        """Told apart from the model's `missing`, and by what can no longer change."""
+    def every_done_task_met_its_requirements(self) -> None:
+        """Check this without the model's `missing`, by facts that can no longer change."""
         for task in self.model.tasks.values():
             if task.state == "done":
                 assert all(self.model.tasks[id].state == "done" for id in task.depends_on)
@@ -562,24 +573,24 @@ class Work(RuleBasedStateMachine):
                 )
 
     @invariant()
-    def everybody_sees_what_is_theirs_to_do(self) -> None:
+    def every_actor_gets_its_tasks_and_due_verdicts(self) -> None:
         for actor in ACTORS:
-            who = self.look(actor, Whoami())
+            who = self.read(actor, Whoami())
             assert [task["id"] for task in who["tasks"]] == self.model.works_on(actor)
             due = [(due["task"], due["gate"]) for due in who["verdicts_due"]]
             assert due == self.model.due(self.model.people[actor[0]])
 
     @invariant()
-    def gates_and_blockers_are_as_the_model_has_them(self) -> None:
+    def gates_and_blockers_match_the_model(self) -> None:
         owner = ("owner", None)
-        for gate in self.look(owner, ListGates())["gates"]:
+        for gate in self.read(owner, ListGates())["gates"]:
             able = [f"@{sender}" for sender in self.model.holders(gate["name"])]
             assert gate["can_judge"] == able
         for name in NAMES:
             for commit in COMMITS:
-                passed = self.look(owner, CheckGate(name, commit))["passed"]
+                passed = self.read(owner, CheckGate(name, commit))["passed"]
                 assert passed == self.model.has_passed(name, commit)
-        listed = self.look(owner, ListBlockers(all=True))["blockers"]
+        listed = self.read(owner, ListBlockers(all=True))["blockers"]
         assert [(b["id"], b.get("task"), b.get("resolved_by")) for b in listed] == [
             (b.id, b.task, b.resolved_by) for b in self.model.blockers
         ]
@@ -599,9 +610,9 @@ class Work(RuleBasedStateMachine):
 
 
 def evidence(quality: str, commit: str) -> dict[str, Any]:
-    """What came of a run at that commit, or what was only said."""
+    """The payload of a run at that commit, or of a note."""
     if quality == "note":
-        return {"kind": "note", "text": "I have looked at it"}
+        return {"kind": "note", "text": "I have reviewed it"}
     ran: dict[str, Any] = {
         "kind": "run",
         "command": ["make", "test"],
@@ -619,7 +630,7 @@ def evidence(quality: str, commit: str) -> dict[str, Any]:
 
 
 def lacking(missing: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """What is missing, in the model's words. Each says what to do about it."""
+    """The open requirements in the form of the model. Each must have a message and a command."""
     member = {"dependency": "task", "criterion": "criterion", "gate": "gate", "blocker": "id"}
     assert all(need["do"].startswith("interlock ") and need["message"] for need in missing)
     return [(need["what"], need.get(member.get(need["what"], ""))) for need in missing]
@@ -631,7 +642,7 @@ def ms(text: str) -> int:
 
 
 def matches(expected: Any, found: Any) -> bool:
-    """Whether everything expected is there; None is expected to be absent."""
+    """Whether the expected members are found. An expected None means an absent member."""
     if isinstance(expected, dict) and isinstance(found, dict):
         return all(
             name not in found if value is None else matches(value, found.get(name))

@@ -1,6 +1,6 @@
-"""The rules of work: which sender may take, prove, judge, block and end a task.
+"""The rules of work: which sender may take, submit, pass, block and end a task.
 
-Each refusal has its code, and leaves nothing in the log but itself."""
+Each refusal has its code, and appends no other fact than itself to the log."""
 
 import hashlib
 import os
@@ -63,37 +63,37 @@ class TaskWorkspace(StaffedWorkspace):
         self.mal = self.join("mal")
         self.call(OWNER, CreateGate("athena", ("@vera", "@mira")))
 
-    def not_yet(self, by: Credentials, act: Any) -> dict[str, Any]:
-        """A plain no, which writes nothing."""
+    def not_yet(self, by: Credentials, request: Any) -> dict[str, Any]:
+        """Return the answer to a request that appends no fact."""
         before = self.head()
-        answer = self.call(by, act)
+        answer = self.call(by, request)
         assert self.head() == before
         return answer
 
-    def create(self, id: str = "B-1", by: Credentials | None = None, **said: Any) -> str:
-        self.call(by or self.vera, CreateTask("Add a flag", id, **said))
+    def create(self, id: str = "B-1", by: Credentials | None = None, **fields: Any) -> str:
+        self.call(by or self.vera, CreateTask("Add a flag", id, **fields))
         return id
 
-    def take(self, by: Credentials, id: str = "B-1", **said: Any) -> int:
-        answer = self.call(by, TakeTask(id, **said))
+    def take(self, by: Credentials, id: str = "B-1", **fields: Any) -> int:
+        answer = self.call(by, TakeTask(id, **fields))
         assert answer["taken"], answer
         return int(answer["claim"]["fence"])
 
-    def run(self, by: Credentials, criterion: int = 1, **said: Any) -> dict[str, Any]:
-        return self.call(by, AddEvidence(ran(criterion=criterion, **said)))
+    def run(self, by: Credentials, criterion: int = 1, **members: Any) -> dict[str, Any]:
+        return self.call(by, AddEvidence(ran(criterion=criterion, **members)))
 
     def note(self, by: Credentials, criterion: int = 1, id: str = "B-1") -> str:
-        said = {"kind": "note", "text": "looked", "task_id": id, "criterion": criterion}
-        return str(self.call(by, AddEvidence(said))["evidence"]["id"])
+        payload = {"kind": "note", "text": "reviewed", "task_id": id, "criterion": criterion}
+        return str(self.call(by, AddEvidence(payload))["evidence"]["id"])
 
     def submit(self, by: Credentials, commit: str = COMMIT, tree: str = TREE) -> None:
         assert self.call(by, SubmitTask("B-1", commit, tree))["submitted"]
 
     def judge(
-        self, by: Credentials, verdict: Any = "pass", gate: str = "athena", **said: Any
+        self, by: Credentials, verdict: Any = "pass", gate: str = "athena", **fields: Any
     ) -> dict[str, Any]:
         note = "there are no docs" if verdict == "fail" else None
-        return self.call(by, GiveVerdict("B-1", gate, verdict, note=note, **said))
+        return self.call(by, GiveVerdict("B-1", gate, verdict, note=note, **fields))
 
     def state(self, id: str = "B-1") -> str:
         return str(self.show(id)["task"]["state"])
@@ -114,8 +114,8 @@ class TaskWorkspace(StaffedWorkspace):
         return found
 
 
-def ran(task: str = "B-1", **said: Any) -> dict[str, Any]:
-    """What came of a run that counts, but for what is said."""
+def ran(task: str = "B-1", **members: Any) -> dict[str, Any]:
+    """The payload of a run that counts, with other members where they are given."""
     usual = {
         "kind": "run",
         "task_id": task,
@@ -128,7 +128,7 @@ def ran(task: str = "B-1", **said: Any) -> dict[str, Any]:
         "dirty": False,
         "output": {"sha256": hashlib.sha256(b"").hexdigest(), "size": 0},
     }
-    return {name: value for name, value in (usual | said).items() if value is not None}
+    return {name: value for name, value in (usual | members).items() if value is not None}
 
 
 def in_session(who: Credentials, session: str) -> Credentials:
@@ -147,7 +147,7 @@ def work(tmp_path: Path) -> Iterator[TaskWorkspace]:
 # --- states
 
 
-def test_a_task_goes_from_open_over_taken_and_submitted_to_done(work: TaskWorkspace) -> None:
+def test_a_task_is_open_then_taken_then_submitted_then_done(work: TaskWorkspace) -> None:
     work.create(criteria=("tests pass",), gates=("athena",))
     assert work.state() == "open"
     work.take(work.otto)
@@ -160,16 +160,16 @@ def test_a_task_goes_from_open_over_taken_and_submitted_to_done(work: TaskWorksp
     assert (work.state(), work.missing()) == ("done", [])
 
 
-def test_a_failing_verdict_takes_a_task_back_to_taken(work: TaskWorkspace) -> None:
+def test_a_failing_verdict_returns_a_task_to_taken(work: TaskWorkspace) -> None:
     submitted(work)
     assert work.judge(work.vera, "fail")["task"]["state"] == "taken"
     assert work.missing() == ["submission", "criterion", "gate", "blocker"]
 
 
-def submitted(work: TaskWorkspace, gates: tuple[str, ...] = ("athena",), **said: Any) -> int:
-    """A task with one criterion, taken by otto's terminal, proven and submitted; its fence."""
+def submitted(work: TaskWorkspace, gates: tuple[str, ...] = ("athena",), **taking: Any) -> int:
+    """Create a task that otto-cli takes, proves with a run and submits. Return its fence."""
     work.create(criteria=("tests pass",), gates=gates)
-    fence = work.take(work.otto, **said)
+    fence = work.take(work.otto, **taking)
     work.run(work.otto)
     work.submit(work.otto)
     return fence
@@ -183,7 +183,7 @@ def ended(work: TaskWorkspace, how: str) -> None:
     assert work.state() == how
 
 
-LATE_ACTS = (
+LATE_REQUESTS = (
     ("otto", TakeTask("B-1")),
     ("otto", SubmitTask("B-1", COMMIT, TREE)),
     ("otto", CompleteTask("B-1")),
@@ -197,36 +197,36 @@ LATE_ACTS = (
 
 
 @pytest.mark.parametrize("how", ["done", "failed", "cancelled"])
-def test_what_has_ended_stays_as_it_ended(work: TaskWorkspace, how: str) -> None:
+def test_every_write_to_an_ended_task_is_refused(work: TaskWorkspace, how: str) -> None:
     ended(work, how)
-    for who, act in LATE_ACTS:
-        told = work.refused("ALREADY_DONE", getattr(work, who), act)
-        assert (told["task"], told["state"]) == ("B-1", how)
+    for caller, request in LATE_REQUESTS:
+        refusal = work.refused("ALREADY_DONE", getattr(work, caller), request)
+        assert (refusal["task"], refusal["state"]) == ("B-1", how)
     assert work.state() == how
 
 
-def test_the_end_frees_the_claim_and_tells_whoever_made_the_task(work: TaskWorkspace) -> None:
+def test_ending_a_task_releases_its_claim_and_notifies_its_creator(work: TaskWorkspace) -> None:
     ended(work, "done")
     assert work.call(OWNER, CheckClaim("B-1"))["claimed"] is False
-    (told,) = work.mail(work.vera, "task_completed")
+    (notice,) = work.mail(work.vera, "task_completed")
     artifact = {"commit": COMMIT, "tree": TREE}
-    assert told["payload"] == {"task_id": "B-1", "status": "done", "artifact": artifact}
+    assert notice["payload"] == {"task_id": "B-1", "status": "done", "artifact": artifact}
     assert work.mail(work.otto, "task_completed") == []
 
 
-def test_a_task_that_is_not_there_is_not_found_and_near_ones_are_named(work: TaskWorkspace) -> None:
+def test_an_unknown_task_id_gets_suggestions_of_similar_ids(work: TaskWorkspace) -> None:
     work.create("B-100")
-    for act in (TakeTask("B-10"), ShowTask("B-10"), CompleteTask("B-10")):
-        assert work.refused("NOT_FOUND", work.otto, act)["did_you_mean"] == ["B-100"]
+    for request in (TakeTask("B-10"), ShowTask("B-10"), CompleteTask("B-10")):
+        assert work.refused("NOT_FOUND", work.otto, request)["did_you_mean"] == ["B-100"]
 
 
-def test_an_id_is_given_once_and_made_where_none_is_given(work: TaskWorkspace) -> None:
+def test_a_task_id_is_unique_and_generated_by_default(work: TaskWorkspace) -> None:
     work.create("T-2")
     assert work.call(work.vera, CreateTask("x"))["task"]["id"] == "T-3"
     work.refused("NAME_TAKEN", work.vera, CreateTask("x", "T-2"))
 
 
-def test_only_the_worker_fails_a_task(work: TaskWorkspace) -> None:
+def test_only_the_worker_can_fail_a_task(work: TaskWorkspace) -> None:
     submitted(work)
     for who in (work.vera, work.mira, work.desktop):
         work.refused("NOT_HOLDER", who, FailTask("B-1"))
@@ -234,7 +234,7 @@ def test_only_the_worker_fails_a_task(work: TaskWorkspace) -> None:
     assert work.show()["story"][-3]["note"] == "no way"
 
 
-def test_its_maker_a_person_and_an_admin_cancel_a_task_and_nobody_else(work: TaskWorkspace) -> None:
+def test_only_the_creator_people_and_admins_can_cancel_a_task(work: TaskWorkspace) -> None:
     maker, other = work.join("vera", "web"), work.join("boss", scopes=("admin",))
     for id, who in (("B-1", maker), ("B-2", work.mira), ("B-3", other), ("B-4", OWNER)):
         work.create(id)
@@ -248,7 +248,7 @@ def test_its_maker_a_person_and_an_admin_cancel_a_task_and_nobody_else(work: Tas
 # --- claims and fences
 
 
-def test_taking_is_a_claim_with_a_lease_a_fence_and_a_session(work: TaskWorkspace) -> None:
+def test_taking_a_task_acquires_a_claim_in_the_callers_session(work: TaskWorkspace) -> None:
     work.create()
     window = in_session(work.otto, "s1")
     answer = work.call(window, TakeTask("B-1", branch="flag", ttl_s=60))
@@ -258,12 +258,12 @@ def test_taking_is_a_claim_with_a_lease_a_fence_and_a_session(work: TaskWorkspac
     assert answer["task"]["worker"] == "@otto-cli"
     assert [task["id"] for task in work.call(window, Whoami())["tasks"]] == ["B-1"]
     assert work.call(work.otto, Whoami())["tasks"] == []
-    (told,) = work.mail(work.vera, "task_claimed")
-    said = {"task_id": "B-1", "fence": claim["fence"], "expires_at": claim["expires_at"]}
-    assert told["payload"] == said
+    (notice,) = work.mail(work.vera, "task_claimed")
+    payload = {"task_id": "B-1", "fence": claim["fence"], "expires_at": claim["expires_at"]}
+    assert notice["payload"] == payload
 
 
-def test_taking_again_extends_and_keeps_the_fence_and_what_is_submitted(
+def test_taking_a_task_again_extends_the_lease_and_keeps_fence_and_submission(
     work: TaskWorkspace,
 ) -> None:
     fence = submitted(work, ttl_s=60)
@@ -275,9 +275,7 @@ def test_taking_again_extends_and_keeps_the_fence_and_what_is_submitted(
 
 
 @pytest.mark.parametrize("who", ["desktop", "vera", "another session"])
-def test_what_somebody_works_on_is_held_against_everybody_else(
-    work: TaskWorkspace, who: str
-) -> None:
+def test_a_taken_task_cannot_be_taken_by_another_holder(work: TaskWorkspace, who: str) -> None:
     work.create()
     fence = work.take(work.otto)
     other = in_session(work.otto, "s2") if who == "another session" else getattr(work, who)
@@ -295,70 +293,71 @@ UNDER_A_CLAIM: tuple[Callable[[int | None], Any], ...] = (
 
 
 @pytest.mark.parametrize("is_taken", [True, False])
-def test_after_the_lease_every_write_bounces_with_and_without_a_fence(
+def test_after_the_lease_every_write_is_refused_with_and_without_a_fence(
     work: TaskWorkspace, is_taken: bool
 ) -> None:
     fence = submitted(work, ttl_s=60)
     work.judge(work.vera)
     work.ms += 60_000
-    assert work.call(work.otto, Whoami())["tasks"] == []  # whoever looks notices the expiry
+    assert work.call(work.otto, Whoami())["tasks"] == []  # a read notices the expiry too
     if is_taken:
         work.take(work.mal)
-    for act in UNDER_A_CLAIM:
+    for request in UNDER_A_CLAIM:
         for presented in (fence, None):
-            told = work.refused("STALE_FENCE", work.otto, act(presented))
-            assert told["task"] == "B-1"
-            assert [claim["holder"] for claim in told.get("held_by", [])] == ["@mal"] * is_taken
+            refusal = work.refused("STALE_FENCE", work.otto, request(presented))
+            assert refusal["task"] == "B-1"
+            holders = [claim["holder"] for claim in refusal.get("held_by", [])]
+            assert holders == ["@mal"] * is_taken
     assert work.state() == ("taken" if is_taken else "submitted")
 
 
-def test_a_fence_that_is_not_the_claims_is_stale_and_the_right_one_is_good(
+def test_only_the_fence_of_the_current_claim_is_accepted(
     work: TaskWorkspace,
 ) -> None:
     fence = submitted(work)
-    for act in UNDER_A_CLAIM:
-        work.refused("STALE_FENCE", work.otto, act(fence + 1))
-        work.refused("STALE_FENCE", work.vera, act(fence))
+    for request in UNDER_A_CLAIM:
+        work.refused("STALE_FENCE", work.otto, request(fence + 1))
+        work.refused("STALE_FENCE", work.vera, request(fence))
     assert work.call(work.otto, SubmitTask("B-1", LATER, OTHER, fence))["submitted"]
 
 
-def test_whoever_never_took_it_is_not_the_holder(work: TaskWorkspace) -> None:
+def test_a_sender_that_never_took_the_task_cannot_submit_it(work: TaskWorkspace) -> None:
     work.create()
     for who in (work.otto, work.vera):
         work.refused("NOT_HOLDER", who, SubmitTask("B-1", COMMIT, TREE))
     work.take(work.otto)
     for who in (work.desktop, work.vera, in_session(work.otto, "s2")):
-        told = work.refused("NOT_HOLDER", who, SubmitTask("B-1", COMMIT, TREE))
-        assert [claim["holder"] for claim in told["held_by"]] == ["@otto-cli"]
+        refusal = work.refused("NOT_HOLDER", who, SubmitTask("B-1", COMMIT, TREE))
+        assert [claim["holder"] for claim in refusal["held_by"]] == ["@otto-cli"]
 
 
-def test_a_claim_on_the_item_alone_is_not_the_task(work: TaskWorkspace) -> None:
+def test_a_claim_on_the_item_does_not_take_the_task(work: TaskWorkspace) -> None:
     work.create()
     work.call(work.otto, AcquireClaim("B-1"))
-    told = work.refused("NOT_HOLDER", work.otto, SubmitTask("B-1", COMMIT, TREE))
-    assert "interlock task take B-1" in told["message"]
+    refusal = work.refused("NOT_HOLDER", work.otto, SubmitTask("B-1", COMMIT, TREE))
+    assert "interlock task take B-1" in refusal["message"]
     assert work.not_yet(work.vera, TakeTask("B-1"))["code"] == "CLAIM_HELD"
     assert work.state() == "open"
     work.take(work.otto)
     work.submit(work.otto)
 
 
-def test_a_person_takes_the_claim_over_and_then_the_task(work: TaskWorkspace) -> None:
+def test_a_person_can_take_over_the_claim_and_then_the_task(work: TaskWorkspace) -> None:
     fence = submitted(work)
     work.call(work.mira, TakeOverClaim("otto is stuck", "B-1"))
     assert work.call(work.otto, Whoami())["tasks"] == work.call(work.mira, Whoami())["tasks"] == []
-    (told,) = work.mail(work.otto, "send")
-    assert "otto is stuck" in told["payload"]["text"]
-    for act in UNDER_A_CLAIM:
-        work.refused("STALE_FENCE", work.otto, act(fence))
-        work.refused("STALE_FENCE", work.otto, act(None))
+    (notice,) = work.mail(work.otto, "send")
+    assert "otto is stuck" in notice["payload"]["text"]
+    for request in UNDER_A_CLAIM:
+        work.refused("STALE_FENCE", work.otto, request(fence))
+        work.refused("STALE_FENCE", work.otto, request(None))
     assert work.state() == "submitted"
     assert work.take(work.mira) > fence
     assert (work.state(), work.show()["task"]["worker"]) == ("taken", "@mira")
     work.refused("OWN_WORK", work.mira, GiveVerdict("B-1", "athena", "pass"))
 
 
-def test_a_session_that_ends_gives_its_tasks_up_and_takes_no_other(work: TaskWorkspace) -> None:
+def test_an_ended_session_loses_its_tasks_and_cannot_take_another(work: TaskWorkspace) -> None:
     work.create()
     window = in_session(work.otto, "s1")
     work.call(window, StartSession("s1"))
@@ -370,7 +369,7 @@ def test_a_session_that_ends_gives_its_tasks_up_and_takes_no_other(work: TaskWor
 
 
 @pytest.mark.parametrize("surface", ["otto", "desktop"])
-def test_the_same_agent_that_takes_it_again_keeps_what_it_submitted(
+def test_an_agent_that_takes_its_task_again_keeps_its_submission(
     work: TaskWorkspace, surface: str
 ) -> None:
     first = submitted(work, ttl_s=60)
@@ -383,7 +382,9 @@ def test_the_same_agent_that_takes_it_again_keeps_what_it_submitted(
 
 
 @pytest.mark.parametrize("other", ["a stranger", "a former worker"])
-def test_another_agent_that_takes_it_begins_anew(work: TaskWorkspace, other: str) -> None:
+def test_a_submission_is_dropped_when_another_agent_takes_the_task(
+    work: TaskWorkspace, other: str
+) -> None:
     if other == "a former worker":
         work.create(criteria=("tests pass",), gates=("athena",))
         work.take(work.mal)
@@ -400,14 +401,14 @@ def test_another_agent_that_takes_it_begins_anew(work: TaskWorkspace, other: str
     assert "artifact" not in work.show()["task"]
 
 
-# --- depends_on
+# --- dependencies
 
 
-def test_a_task_is_not_taken_before_what_it_depends_on_is_done(work: TaskWorkspace) -> None:
+def test_a_task_cannot_be_taken_before_its_dependency_is_done(work: TaskWorkspace) -> None:
     work.create("B-0")
     work.create(depends_on=("B-0",))
-    for act, member in ((TakeTask("B-1"), "taken"), (CompleteTask("B-1"), "completed")):
-        answer = work.not_yet(work.otto, act)
+    for request, member in ((TakeTask("B-1"), "taken"), (CompleteTask("B-1"), "completed")):
+        answer = work.not_yet(work.otto, request)
         assert (answer[member], answer["code"]) == (False, "GATES_NOT_PASSED")
         need = answer["missing"][0]
         assert (need["what"], need["task"], need["state"]) == ("dependency", "B-0", "open")
@@ -419,7 +420,7 @@ def test_a_task_is_not_taken_before_what_it_depends_on_is_done(work: TaskWorkspa
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
-def test_what_failed_or_was_cancelled_is_not_done(work: TaskWorkspace, how: str) -> None:
+def test_a_failed_or_cancelled_dependency_is_not_done(work: TaskWorkspace, how: str) -> None:
     work.create("B-0")
     work.create(depends_on=("B-0",))
     work.take(work.otto, "B-0")
@@ -427,7 +428,7 @@ def test_what_failed_or_was_cancelled_is_not_done(work: TaskWorkspace, how: str)
     assert work.not_yet(work.otto, TakeTask("B-1"))["missing"][0]["state"] == how
 
 
-def test_a_circle_of_dependencies_cannot_be_made(work: TaskWorkspace) -> None:
+def test_a_cycle_of_dependencies_cannot_be_created(work: TaskWorkspace) -> None:
     work.refused("USAGE", work.vera, CreateTask("x", "B-1", depends_on=("B-1",)))
     work.refused("NOT_FOUND", work.vera, CreateTask("x", "B-1", depends_on=("B-2",)))
     work.create("B-1")
@@ -448,7 +449,7 @@ NOT_ENOUGH: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("why", NOT_ENOUGH)
-def test_a_run_that_does_not_prove_the_submitted_tree_does_not_count(
+def test_only_a_successful_clean_run_on_the_submitted_tree_counts(
     work: TaskWorkspace, why: str
 ) -> None:
     work.create(criteria=("tests pass",))
@@ -464,7 +465,7 @@ def test_a_run_that_does_not_prove_the_submitted_tree_does_not_count(
     assert work.call(work.otto, CompleteTask("B-1"))["completed"] is True
 
 
-def test_the_last_run_of_a_criterion_counts_whoever_made_it(work: TaskWorkspace) -> None:
+def test_the_last_run_of_a_criterion_counts_whichever_sender_made_it(work: TaskWorkspace) -> None:
     submitted(work, gates=())
     assert work.missing() == []
     work.run(work.mal, exit_code=1)
@@ -486,12 +487,12 @@ def test_the_last_run_of_a_criterion_counts_whoever_made_it(work: TaskWorkspace)
     ("criteria", "many"),
     [((), "no criteria"), (("a",), "1 criterion"), (("a", "b"), "2 criteria")],
 )
-def test_a_criterion_that_a_task_has_not_is_refused_with_how_many_it_has(
+def test_the_refusal_of_an_unknown_criterion_counts_the_existing_ones(
     work: TaskWorkspace, criteria: tuple[str, ...], many: str
 ) -> None:
     work.create(criteria=criteria)
     refusal = work.refused("USAGE", work.vera, AddEvidence(ran(criterion=3)))
-    assert refusal["message"].startswith(f"B-1 has {many}, and no number 3.")
+    assert refusal["message"].startswith(f"B-1 has {many}, so it has no criterion 3.")
 
 
 def test_a_run_counts_for_its_own_criterion_only(work: TaskWorkspace) -> None:
@@ -505,13 +506,13 @@ def test_a_run_counts_for_its_own_criterion_only(work: TaskWorkspace) -> None:
 
 
 @pytest.mark.parametrize("kind", ["note", "url"])
-def test_what_was_said_counts_when_a_passing_verdict_names_it(
+def test_a_note_or_url_counts_when_a_passing_verdict_names_it(
     work: TaskWorkspace, kind: str
 ) -> None:
-    said = {"note": {"text": "I looked"}, "url": {"url": "https://ci.example/1"}}[kind]
+    content = {"note": {"text": "I reviewed it"}, "url": {"url": "https://ci.example/1"}}[kind]
     work.create(criteria=("docs",), gates=("athena", "style"))
     work.take(work.otto)
-    payload = {"kind": kind, "task_id": "B-1", "criterion": 1} | said
+    payload = {"kind": kind, "task_id": "B-1", "criterion": 1} | content
     answer = work.call(work.otto, AddEvidence(payload))
     assert answer["counts"] is False
     work.submit(work.otto)
@@ -527,7 +528,7 @@ def test_what_was_said_counts_when_a_passing_verdict_names_it(
     assert work.missing() == ["criterion", "gate", "gate"]
 
 
-def test_a_run_after_the_verdict_that_names_a_note_was_not_looked_at(work: TaskWorkspace) -> None:
+def test_a_verdict_that_names_a_note_does_not_cover_a_later_failed_run(work: TaskWorkspace) -> None:
     work.create(criteria=("docs",), gates=("athena",))
     work.take(work.otto)
     note = work.note(work.otto)
@@ -541,11 +542,11 @@ def test_a_run_after_the_verdict_that_names_a_note_was_not_looked_at(work: TaskW
 
 @pytest.fixture(autouse=True)
 def style(work: TaskWorkspace) -> Credentials:
-    """Nora holds the gate style, by her token's scope alone."""
+    """The credentials of nora, who holds the gate style by the scope of her token."""
     return work.join("nora", scopes=("gate:style",))
 
 
-def test_what_a_failing_verdict_names_does_not_count(
+def test_evidence_that_a_failing_verdict_names_does_not_count(
     work: TaskWorkspace, style: Credentials
 ) -> None:
     work.create(criteria=("docs",), gates=("athena", "style"))
@@ -560,16 +561,16 @@ def test_what_a_failing_verdict_names_does_not_count(
     assert work.missing() == ["criterion", "gate", "blocker"]
 
 
-def test_a_verdict_names_evidence_of_its_own_task_only(work: TaskWorkspace) -> None:
+def test_a_verdict_cannot_name_evidence_of_another_task(work: TaskWorkspace) -> None:
     submitted(work)
     work.create("B-2", criteria=("docs",))
     foreign = work.note(work.vera, id="B-2")
     for named in (foreign, "00000000-0000-4000-8000-000000000000"):
-        act = GiveVerdict("B-1", "athena", "pass", evidence=(named,))
-        work.refused("NOT_FOUND", work.vera, act)
+        request = GiveVerdict("B-1", "athena", "pass", evidence=(named,))
+        work.refused("NOT_FOUND", work.vera, request)
 
 
-def test_others_prove_as_readers_and_the_workers_agent_under_its_claim_alone(
+def test_workers_need_their_claim_to_add_evidence_and_other_senders_do_not(
     work: TaskWorkspace,
 ) -> None:
     work.create(criteria=("tests pass",))
@@ -581,7 +582,7 @@ def test_others_prove_as_readers_and_the_workers_agent_under_its_claim_alone(
     work.refused("STALE_FENCE", work.otto, AddEvidence(ran()))
 
 
-def test_what_was_run_and_what_was_said_look_different(work: TaskWorkspace) -> None:
+def test_a_note_has_none_of_the_members_of_a_run(work: TaskWorkspace) -> None:
     work.create(criteria=("tests pass",))
     run = work.run(work.mal, spooled=True)["evidence"]
     note = work.call(work.mal, ShowEvidence(work.note(work.mal)))["evidence"]
@@ -590,7 +591,7 @@ def test_what_was_run_and_what_was_said_look_different(work: TaskWorkspace) -> N
     assert not {"exit_code", "tree", "command", "spooled"} & set(note)
 
 
-def test_a_submission_without_a_tree_takes_it_from_a_clean_run_at_that_commit(
+def test_a_submission_without_a_tree_uses_the_tree_of_a_clean_run(
     work: TaskWorkspace,
 ) -> None:
     work.create(criteria=("tests pass",))
@@ -608,36 +609,36 @@ def upload(work: TaskWorkspace, by: Credentials, data: bytes) -> str:
     return str(work.call(by, PutChunk(data, len(data)))["upload"])
 
 
-def test_a_file_is_kept_whole_and_nothing_is_kept_without_its_bytes(work: TaskWorkspace) -> None:
+def test_file_evidence_needs_its_uploaded_bytes_and_stores_them_whole(work: TaskWorkspace) -> None:
     data = b"all of it\n" * 10
     digest = hashlib.sha256(data).hexdigest()
-    said = {"kind": "file", "name": "log.txt", "sha256": digest, "size": len(data)}
-    work.refused("USAGE", work.otto, AddEvidence(said))
+    payload = {"kind": "file", "name": "log.txt", "sha256": digest, "size": len(data)}
+    work.refused("USAGE", work.otto, AddEvidence(payload))
     wrong = upload(work, work.otto, data[:-1])
-    work.refused("DIGEST_MISMATCH", work.otto, AddEvidence(said, wrong))
-    work.refused("NOT_FOUND", work.vera, AddEvidence(said, upload(work, work.otto, data)))
-    made = work.call(work.otto, AddEvidence(said, upload(work, work.otto, data)))["evidence"]
+    work.refused("DIGEST_MISMATCH", work.otto, AddEvidence(payload, wrong))
+    work.refused("NOT_FOUND", work.vera, AddEvidence(payload, upload(work, work.otto, data)))
+    made = work.call(work.otto, AddEvidence(payload, upload(work, work.otto, data)))["evidence"]
     shown = work.call(work.vera, ShowEvidence(made["id"]))["content"]
     assert (shown["text"], shown["sha256"]) == (data.decode(), digest)
 
 
-def test_evidence_under_a_key_is_kept_once_whoever_was_quicker(work: TaskWorkspace) -> None:
-    """By whichever way it comes the second time, and though its task has ended by then."""
+def test_evidence_with_a_key_is_added_once(work: TaskWorkspace) -> None:
+    """A repetition gets the first answer: with a fence, from a spool file, after the task's end."""
     submitted(work, gates=())
     first = AddEvidence(ran(criterion=1), key="run-1")
     made = work.call(work.otto, first)
     before = work.head()
-    handed_over = AddEvidence(ran(criterion=1, spooled=True), key="run-1")
-    for again in (first, first._replace(fence=1), handed_over):
+    spooled = AddEvidence(ran(criterion=1, spooled=True), key="run-1")
+    for again in (first, first._replace(fence=1), spooled):
         assert work.call(work.otto, again) == made
     assert work.head() == before
     assert work.call(work.otto, CompleteTask("B-1"))["completed"]
     assert work.call(work.otto, first)["evidence"] == made["evidence"]
     others = work.call(work.vera, AddEvidence(ran(work.create("B-2")), key="run-1"))
-    assert others["evidence"]["id"] != made["evidence"]["id"], "a key is its sender's own"
+    assert others["evidence"]["id"] != made["evidence"]["id"], "each sender has its own keys"
 
 
-def test_what_was_uploaded_for_evidence_that_is_kept_already_is_dropped(
+def test_a_second_upload_for_evidence_with_the_same_key_is_dropped(
     work: TaskWorkspace,
 ) -> None:
     data = b"all of it"
@@ -658,21 +659,21 @@ def test_another_run_under_the_same_key_is_a_conflict(work: TaskWorkspace) -> No
     run = AddEvidence(ran(output=output), key="run-1")
     made = work.call(work.mal, run._replace(upload=upload(work, work.mal, data)))["evidence"]
     other = AddEvidence(run.payload | {"criterion": 2}, key="run-1")
-    said = work.refused("IDEMPOTENCY_CONFLICT", work.mal, other)
-    assert (said["key"], said["seq"]) == ("run-1", made["seq"])
+    refusal = work.refused("IDEMPOTENCY_CONFLICT", work.mal, other)
+    assert (refusal["key"], refusal["seq"]) == ("run-1", made["seq"])
     spooled = other._replace(payload=other.payload | {"spooled": True})
-    said = work.refused("IDEMPOTENCY_CONFLICT", work.mal, spooled)
-    assert f"This run was handed over before, at #{made['seq']}" in said["message"]
+    refusal = work.refused("IDEMPOTENCY_CONFLICT", work.mal, spooled)
+    assert f"This run was added before, at #{made['seq']}" in refusal["message"]
     work.call(work.mal, Redact(made["id"], "a secret"))
     work.refused("IDEMPOTENCY_CONFLICT", work.mal, run)
 
 
-def test_redacted_evidence_loses_what_it_kept_and_counts_no_more(work: TaskWorkspace) -> None:
+def test_redacted_evidence_loses_its_bytes_and_does_not_count(work: TaskWorkspace) -> None:
     submitted(work, gates=())
     data = b"token=hunter2"
     output = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-    act = AddEvidence(ran(criterion=1, output=output), upload(work, work.otto, data))
-    made = work.call(work.otto, act)["evidence"]
+    request = AddEvidence(ran(criterion=1, output=output), upload(work, work.otto, data))
+    made = work.call(work.otto, request)["evidence"]
     work.refused("MISSING_SCOPE", work.mal, Redact(made["id"], "a secret"))
     assert work.call(work.desktop, Redact(made["id"], "a secret"))["redacted"] is True
     shown = work.call(work.vera, ShowEvidence(made["id"]))
@@ -687,9 +688,9 @@ def test_redacted_evidence_loses_what_it_kept_and_counts_no_more(work: TaskWorks
 # --- gates
 
 
-def test_a_gate_that_nobody_can_hold_is_refused_when_the_task_is_made(work: TaskWorkspace) -> None:
-    told = work.refused("GATE_HAS_NO_HOLDER", work.vera, CreateTask("x", gates=("athens",)))
-    assert (told["gate"], told["did_you_mean"]) == ("athens", ["athena"])
+def test_a_task_with_a_gate_without_a_possible_holder_is_refused(work: TaskWorkspace) -> None:
+    refusal = work.refused("GATE_HAS_NO_HOLDER", work.vera, CreateTask("x", gates=("athens",)))
+    assert (refusal["gate"], refusal["did_you_mean"]) == ("athens", ["athena"])
     work.call(OWNER, CreateGate("solo", ("otto-desktop",)))
     alone = CreateTask("x", gates=("solo",), assignee="@otto-cli")
     assert work.refused("GATE_HAS_NO_HOLDER", work.vera, alone)["gate"] == "solo"
@@ -701,7 +702,7 @@ def test_a_gate_that_nobody_can_hold_is_refused_when_the_task_is_made(work: Task
     assert "did_you_mean" not in refusal
 
 
-def test_a_worker_learns_at_once_that_nobody_else_could_judge(work: TaskWorkspace) -> None:
+def test_taking_a_task_warns_of_a_gate_that_only_the_worker_holds(work: TaskWorkspace) -> None:
     work.call(OWNER, CreateGate("solo", ("otto",)))
     work.create(gates=("solo", "athena"), assignee="@mal")
     notices = work.call(work.otto, TakeTask("B-1"))["notices"]
@@ -711,7 +712,7 @@ def test_a_worker_learns_at_once_that_nobody_else_could_judge(work: TaskWorkspac
     assert add in [need["do"] for need in work.show()["missing"]]
 
 
-def test_a_gate_is_held_by_a_sender_by_an_agent_or_by_a_scope(
+def test_a_gate_is_held_by_a_sender_an_agent_or_a_scope(
     work: TaskWorkspace, style: Credentials
 ) -> None:
     work.join("vera", "web")
@@ -726,7 +727,7 @@ def test_a_gate_is_held_by_a_sender_by_an_agent_or_by_a_scope(
     assert work.missing() == []
 
 
-def test_a_listed_holder_judges_only_with_a_token_for_work(work: TaskWorkspace) -> None:
+def test_a_listed_holder_needs_a_token_with_the_scope_work(work: TaskWorkspace) -> None:
     submitted(work)
     token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     mint = MintToken("vera", None, ("mail",), None, token_format.hashed(token))
@@ -734,7 +735,7 @@ def test_a_listed_holder_judges_only_with_a_token_for_work(work: TaskWorkspace) 
     narrow = Credentials(token=token)
     refusal = work.refused("MISSING_SCOPE", narrow, GiveVerdict("B-1", "athena", "pass"))
     assert refusal["message"] == (
-        "This token does not hold the gate athena: another of @vera's does. Use that one."
+        "This token does not hold the gate athena, but another token of @vera does. Use that token."
     )
     assert work.call(narrow, Whoami())["verdicts_due"] == []
     assert len(work.call(work.vera, Whoami())["verdicts_due"]) == 1
@@ -751,7 +752,7 @@ def test_a_gate_keeps_its_holders_until_they_are_replaced(work: TaskWorkspace) -
     work.judge(work.mal)
 
 
-def test_nobody_judges_what_a_surface_of_theirs_has_worked_on(work: TaskWorkspace) -> None:
+def test_an_agent_cannot_pass_a_task_that_any_of_its_surfaces_took(work: TaskWorkspace) -> None:
     work.call(OWNER, CreateGate("athena", ("otto", "vera", "mal"), replace=True))
     work.create(gates=("athena",))
     work.take(work.mal)
@@ -764,7 +765,7 @@ def test_nobody_judges_what_a_surface_of_theirs_has_worked_on(work: TaskWorkspac
     work.judge(work.vera)
 
 
-def test_a_submission_wakes_everybody_from_whom_a_verdict_is_due(work: TaskWorkspace) -> None:
+def test_a_submission_wakes_each_holder_whose_verdict_is_due(work: TaskWorkspace) -> None:
     work.call(OWNER, CreateGate("athena", ("otto", "vera", "mira"), replace=True))
     before = work.head()
     submitted(work)
@@ -779,7 +780,7 @@ def test_a_submission_wakes_everybody_from_whom_a_verdict_is_due(work: TaskWorks
 
 
 @pytest.mark.parametrize("commit", [COMMIT, LATER])
-def test_a_new_submission_clears_the_verdicts_even_of_the_same_commit(
+def test_a_new_submission_clears_the_verdicts_even_for_the_same_commit(
     work: TaskWorkspace, commit: str
 ) -> None:
     submitted(work)
@@ -789,16 +790,17 @@ def test_a_new_submission_clears_the_verdicts_even_of_the_same_commit(
     assert work.missing() == ["gate"]
 
 
-def test_a_verdict_is_about_what_is_submitted_now(work: TaskWorkspace) -> None:
+def test_a_verdict_on_a_commit_that_is_not_submitted_is_refused(work: TaskWorkspace) -> None:
     submitted(work)
     work.submit(work.otto, LATER, OTHER)
-    told = work.refused("NOT_SUBMITTED", work.vera, GiveVerdict("B-1", "athena", "pass", COMMIT))
-    assert told["submitted"] == {"commit": LATER, "tree": OTHER}
+    request = GiveVerdict("B-1", "athena", "pass", COMMIT)
+    refusal = work.refused("NOT_SUBMITTED", work.vera, request)
+    assert refusal["submitted"] == {"commit": LATER, "tree": OTHER}
     given = work.judge(work.vera, commit=LATER[:8])["verdict"]
     assert given["artifact"] == {"commit": LATER, "tree": OTHER}
 
 
-def test_there_is_nothing_to_judge_before_a_submission_or_after_a_fail(work: TaskWorkspace) -> None:
+def test_a_verdict_without_a_pending_submission_is_refused(work: TaskWorkspace) -> None:
     work.create(gates=("athena",))
     work.refused("NOT_SUBMITTED", work.vera, GiveVerdict("B-1", "athena", "pass"))
     work.take(work.otto)
@@ -809,21 +811,21 @@ def test_there_is_nothing_to_judge_before_a_submission_or_after_a_fail(work: Tas
     work.refused("NOT_FOUND", work.mira, GiveVerdict("B-1", "style", "pass"))
 
 
-def test_the_last_word_of_a_gate_counts(work: TaskWorkspace) -> None:
+def test_the_last_verdict_of_a_gate_counts(work: TaskWorkspace) -> None:
     submitted(work)
     work.judge(work.vera)
     work.judge(work.mira, "fail")
     assert work.missing() == ["submission", "criterion", "gate", "blocker"]
 
 
-def test_a_failing_verdict_says_what_is_wrong_and_becomes_a_blocker_that_wakes(
+def test_a_failing_verdict_becomes_a_blocker_that_wakes_the_worker(
     work: TaskWorkspace,
 ) -> None:
     submitted(work)
     work.refused("USAGE", work.vera, GiveVerdict("B-1", "athena", "pass", fix=("make",)))
     before = work.head()
-    act = GiveVerdict("B-1", "athena", "fail", note="no docs", fix=("make docs",))
-    made = work.call(work.vera, act)["blocker"]
+    request = GiveVerdict("B-1", "athena", "fail", note="no docs", fix=("make docs",))
+    made = work.call(work.vera, request)["blocker"]
     assert [fact["kind"] for fact in work.facts(after=before)] == ["verdict_given", "message_sent"]
     assert work.facts(after=before)[1]["outcome"]["wake"] is True
     assert (made["to"], made["gate"], made["severity"]) == ("@otto-cli", "athena", "stop")
@@ -832,13 +834,13 @@ def test_a_failing_verdict_says_what_is_wrong_and_becomes_a_blocker_that_wakes(
     assert (mail["payload"]["what"], mail["id"]) == ("no docs", made["id"])
 
 
-def test_a_fail_without_a_word_says_whom_to_ask(work: TaskWorkspace) -> None:
+def test_a_failing_verdict_without_a_note_names_its_sender(work: TaskWorkspace) -> None:
     submitted(work)
     made = work.call(work.vera, GiveVerdict("B-1", "athena", "fail"))["blocker"]
-    assert made["what"] == "The gate athena failed B-1, and does not say why. Ask @vera."
+    assert made["what"] == "The gate athena failed B-1 without a note. Ask @vera for the reason."
 
 
-def test_a_pass_resolves_what_its_own_gate_held_against_the_task(
+def test_a_pass_resolves_only_the_blockers_of_its_own_gate(
     work: TaskWorkspace, style: Credentials
 ) -> None:
     submitted(work, gates=("athena", "style"))
@@ -853,7 +855,7 @@ def test_a_pass_resolves_what_its_own_gate_held_against_the_task(
     assert work.missing() == []
 
 
-def test_a_gate_has_passed_a_commit_until_it_says_otherwise_or_is_asked_again(
+def test_a_pass_of_a_commit_counts_until_a_fail_or_a_new_submission(
     work: TaskWorkspace,
 ) -> None:
     def passed(commit: str) -> bool:
@@ -876,7 +878,9 @@ def test_a_gate_has_passed_a_commit_until_it_says_otherwise_or_is_asked_again(
 # --- blockers
 
 
-def test_a_blocker_goes_to_the_worker_and_the_workers_own_to_the_maker(work: TaskWorkspace) -> None:
+def test_a_blocker_goes_to_the_worker_and_a_workers_own_blocker_to_the_creator(
+    work: TaskWorkspace,
+) -> None:
     work.create()
     assert work.call(work.mal, RaiseBlocker("no disk", "B-1"))["blocker"]["to"] == "@vera"
     work.take(work.otto)
@@ -888,7 +892,7 @@ def test_a_blocker_goes_to_the_worker_and_the_workers_own_to_the_maker(work: Tas
     assert (made["to"], made["by"], made["task"]) == ("@mira", "@otto-cli", "B-1")
 
 
-def test_a_worker_that_made_its_task_tells_a_judge_of_a_blocker_or_at_least_itself(
+def test_a_blocker_of_a_worker_that_created_the_task_goes_to_a_gate_holder(
     work: TaskWorkspace,
 ) -> None:
     work.call(OWNER, CreateGate("shared", ("otto", "mira")))
@@ -899,7 +903,7 @@ def test_a_worker_that_made_its_task_tells_a_judge_of_a_blocker_or_at_least_itse
         assert "blocker" in work.missing(id)
 
 
-def test_a_blocker_that_stops_is_in_the_way_and_a_warning_is_not(work: TaskWorkspace) -> None:
+def test_a_blocker_prevents_completion_and_a_warning_does_not(work: TaskWorkspace) -> None:
     submitted(work, gates=())
     work.call(work.vera, RaiseBlocker("slow", "B-1", severity="warn"))
     assert work.missing() == []
@@ -911,16 +915,16 @@ def test_a_blocker_that_stops_is_in_the_way_and_a_warning_is_not(work: TaskWorks
     assert work.call(work.otto, CompleteTask("B-1"))["completed"] is True
 
 
-def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(
+def test_a_blocker_on_an_ended_or_unknown_task_is_sent_with_a_notice(
     work: TaskWorkspace,
 ) -> None:
     work.create("ZZ-1")
     work.create("ZZ-2")
     work.call(work.vera, CancelTask("ZZ-2"))
     for named in ("zz-1", "ZZ-2"):
-        said = {"what": "no disk", "severity": "stop", "task_id": named}
-        act = SendMessage("@vera", said, "blocker", key=f"blocks {named}")
-        sent = work.call(work.mal, act)
+        payload = {"what": "no disk", "severity": "stop", "task_id": named}
+        request = SendMessage("@vera", payload, "blocker", key=f"blocks {named}")
+        sent = work.call(work.mal, request)
         assert sent["accepted"] is True
         assert sent["notices"] == [
             {
@@ -929,12 +933,12 @@ def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(
                 "did_you_mean": ["ZZ-1"],
             }
         ]
-        assert work.call(work.mal, act) == sent
-    said = {"what": "no disk", "severity": "stop", "task_id": "ZZ-1"}
-    assert work.call(work.mal, SendMessage("@vera", said, "blocker"))["notices"] == []
+        assert work.call(work.mal, request) == sent
+    payload = {"what": "no disk", "severity": "stop", "task_id": "ZZ-1"}
+    assert work.call(work.mal, SendMessage("@vera", payload, "blocker"))["notices"] == []
 
 
-def test_a_blocker_is_resolved_by_its_raiser_a_judge_or_a_person_and_not_by_the_worker(
+def test_a_worker_cannot_resolve_another_senders_blocker_on_its_task(
     work: TaskWorkspace,
 ) -> None:
     other = work.join("vera", "web")
@@ -953,17 +957,17 @@ def test_a_blocker_is_resolved_by_its_raiser_a_judge_or_a_person_and_not_by_the_
     assert [blocker["id"] for blocker in work.blockers()] == [id]
 
 
-def test_a_worker_resolves_the_blocker_that_it_raised_itself(work: TaskWorkspace) -> None:
+def test_a_worker_can_resolve_its_own_blocker(work: TaskWorkspace) -> None:
     submitted(work, gates=())
     id = work.call(work.otto, RaiseBlocker("no disk", "B-1"))["blocker"]["id"]
     work.call(work.desktop, ResolveBlocker(id))
     assert work.missing() == []
 
 
-# --- complete, and every shortcut to it
+# --- completion
 
 
-def test_complete_lists_all_that_is_missing_with_the_command_for_each(work: TaskWorkspace) -> None:
+def test_complete_lists_each_open_requirement_with_its_command(work: TaskWorkspace) -> None:
     work.create(criteria=("tests pass", "docs"), gates=("athena",))
     assert work.not_yet(work.otto, CompleteTask("B-1"))["missing"][0]["do"] == (
         "interlock task take B-1"
@@ -984,14 +988,14 @@ def test_complete_lists_all_that_is_missing_with_the_command_for_each(work: Task
     assert answer["missing"][3]["holders"] == ["@mira", "@vera"]
 
 
-def test_a_good_run_on_what_a_gate_failed_is_to_be_made_again(work: TaskWorkspace) -> None:
+def test_a_run_on_a_failed_submission_must_be_repeated(work: TaskWorkspace) -> None:
     submitted(work)
     work.judge(work.vera, "fail")
     (need,) = [need for need in work.show()["missing"] if need["what"] == "criterion"]
     assert need["do"] == "interlock evidence run --task B-1 --criterion 1 -- pytest -q"
 
 
-def test_nothing_completes_without_evidence(work: TaskWorkspace) -> None:
+def test_a_task_without_evidence_cannot_be_completed(work: TaskWorkspace) -> None:
     work.create(criteria=("tests pass",), gates=("athena",))
     work.take(work.otto)
     work.submit(work.otto)
@@ -1000,13 +1004,13 @@ def test_nothing_completes_without_evidence(work: TaskWorkspace) -> None:
     assert (answer["code"], answer["missing"][0]["what"]) == ("GATES_NOT_PASSED", "criterion")
 
 
-def test_nothing_completes_without_a_pass(work: TaskWorkspace) -> None:
+def test_a_task_without_a_pass_cannot_be_completed(work: TaskWorkspace) -> None:
     submitted(work)
     answer = work.not_yet(work.otto, CompleteTask("B-1"))
     assert (answer["code"], answer["missing"][0]["what"]) == ("GATES_NOT_PASSED", "gate")
 
 
-def test_nothing_completes_with_a_verdict_for_an_older_artifact(work: TaskWorkspace) -> None:
+def test_a_pass_of_an_older_submission_does_not_complete_a_task(work: TaskWorkspace) -> None:
     submitted(work)
     work.judge(work.vera)
     work.submit(work.otto, LATER)
@@ -1014,7 +1018,7 @@ def test_nothing_completes_with_a_verdict_for_an_older_artifact(work: TaskWorksp
     assert [need["what"] for need in answer["missing"]] == ["gate"]
 
 
-def test_nothing_completes_twice_or_after_failing(work: TaskWorkspace) -> None:
+def test_an_ended_task_cannot_be_completed_or_failed(work: TaskWorkspace) -> None:
     ended(work, "done")
     work.refused("ALREADY_DONE", work.otto, CompleteTask("B-1"))
     work.refused("ALREADY_DONE", work.otto, FailTask("B-1"))
@@ -1024,7 +1028,7 @@ def test_nothing_completes_twice_or_after_failing(work: TaskWorkspace) -> None:
     work.refused("ALREADY_DONE", work.otto, CompleteTask("B-2"))
 
 
-def test_nobody_completes_the_work_of_another(work: TaskWorkspace) -> None:
+def test_only_the_worker_can_complete_a_task(work: TaskWorkspace) -> None:
     submitted(work)
     work.judge(work.vera)
     for who in (work.vera, work.mira, work.desktop):
@@ -1032,22 +1036,22 @@ def test_nobody_completes_the_work_of_another(work: TaskWorkspace) -> None:
     assert work.state() == "submitted"
 
 
-def test_who_may_not_work_does_nothing_of_it(work: TaskWorkspace) -> None:
+def test_work_needs_the_scope_work(work: TaskWorkspace) -> None:
     reader = work.join("rex", scopes=("mail",))
     submitted(work)
-    for act in (
+    for request in (
         *(CreateTask("x"), TakeTask("B-1"), SubmitTask("B-1", COMMIT, TREE), CompleteTask("B-1")),
         *(FailTask("B-1"), CancelTask("B-1"), AddEvidence(ran()), RaiseBlocker("no", "B-1")),
         *(GiveVerdict("B-1", "athena", "pass"), CreateGate("own", ("rex",)), Review()),
     ):
-        work.refused("MISSING_SCOPE", reader, act)
+        work.refused("MISSING_SCOPE", reader, request)
     assert work.call(reader, ListTasks())["tasks"][0]["id"] == "B-1"
 
 
-# --- the whole story, and what needs a person
+# --- the history of a task, and the review
 
 
-def test_the_story_of_a_task_stands_in_the_order_of_the_log(work: TaskWorkspace) -> None:
+def test_the_history_of_a_task_has_the_order_of_the_log(work: TaskWorkspace) -> None:
     submitted(work)
     work.judge(work.vera, "fail")
     work.submit(work.otto, LATER)
@@ -1063,7 +1067,7 @@ def test_the_story_of_a_task_stands_in_the_order_of_the_log(work: TaskWorkspace)
     assert [e["verdict"]["verdict"] for e in story if "verdict" in e] == ["fail", "pass"]
 
 
-def test_what_needs_a_person_stands_in_one_place_with_what_to_type(work: TaskWorkspace) -> None:
+def test_the_review_lists_each_matter_for_a_person_with_its_command(work: TaskWorkspace) -> None:
     submitted(work, ttl_s=60)
     work.call(work.vera, RaiseBlocker("no disk", "B-1"))
     work.refused("OWN_WORK", work.otto, GiveVerdict("B-1", "athena", "pass"))
@@ -1093,7 +1097,9 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(work: TaskWor
     work.refused("MISSING_SCOPE", work.vera, Review())
 
 
-def test_mail_to_a_name_that_nobody_mistyped_lets_it_join(work: TaskWorkspace) -> None:
+def test_the_review_offers_to_join_an_unregistered_name_that_was_not_mistyped(
+    work: TaskWorkspace,
+) -> None:
     for name in ("zephyrine", "Zoe"):
         work.call(work.otto, SendMessage(f"@{name}", {"text": "hello"}, "send"))
     found = work.call(OWNER, Review())["unknown_recipients"]
@@ -1103,7 +1109,7 @@ def test_mail_to_a_name_that_nobody_mistyped_lets_it_join(work: TaskWorkspace) -
     }
 
 
-# --- what readers of the rules tried
+# --- attempts to get around the rules
 
 
 def test_a_worker_cannot_submit_a_commit_with_another_tree_than_its_runs_had(
@@ -1115,7 +1121,7 @@ def test_a_worker_cannot_submit_a_commit_with_another_tree_than_its_runs_had(
     work.refused("DIGEST_MISMATCH", work.otto, SubmitTask("B-1", COMMIT, OTHER))
 
 
-def test_what_others_say_of_a_commit_keeps_nobody_from_submitting_it(work: TaskWorkspace) -> None:
+def test_runs_of_other_agents_do_not_prevent_a_submission(work: TaskWorkspace) -> None:
     work.create(criteria=("tests pass",))
     work.take(work.otto)
     work.run(work.mal, tree=OTHER)
@@ -1127,12 +1133,12 @@ def test_a_verdict_on_another_tree_than_the_submitted_one_is_refused(work: TaskW
     work.create(gates=("athena",))
     work.take(work.otto)
     work.submit(work.otto)
-    looked_at = GiveVerdict("B-1", "athena", "pass", COMMIT, tree=OTHER)
-    work.refused("NOT_SUBMITTED", work.vera, looked_at)
+    other_tree = GiveVerdict("B-1", "athena", "pass", COMMIT, tree=OTHER)
+    work.refused("NOT_SUBMITTED", work.vera, other_tree)
     assert work.judge(work.vera, tree=TREE)["missing"] == []
 
 
-def test_a_push_asks_for_the_tree_that_git_knows(work: TaskWorkspace) -> None:
+def test_check_gate_compares_the_tree_of_the_verdict(work: TaskWorkspace) -> None:
     work.create(gates=("athena",))
     work.take(work.otto)
     work.submit(work.otto)
@@ -1141,7 +1147,7 @@ def test_a_push_asks_for_the_tree_that_git_knows(work: TaskWorkspace) -> None:
     assert work.call(OWNER, CheckGate("athena", COMMIT, OTHER))["passed"] is False
 
 
-def test_after_one_gate_has_failed_the_others_still_say_what_they_found(
+def test_other_gates_can_give_verdicts_after_one_gate_failed(
     work: TaskWorkspace,
 ) -> None:
     work.call(OWNER, CreateGate("style", ("@mal",)))
@@ -1153,7 +1159,7 @@ def test_after_one_gate_has_failed_the_others_still_say_what_they_found(
     work.refused("NOT_SUBMITTED", work.vera, GiveVerdict("B-1", "athena", "pass"))
 
 
-def test_a_failing_run_after_the_verdict_that_named_a_note_unmeets_the_criterion(
+def test_a_failing_run_after_a_verdict_on_a_note_reopens_the_criterion(
     work: TaskWorkspace,
 ) -> None:
     work.create(criteria=("docs",), gates=("athena",))
@@ -1168,38 +1174,38 @@ def test_a_failing_run_after_the_verdict_that_named_a_note_unmeets_the_criterion
     assert work.call(work.otto, CompleteTask("B-1"))["completed"] is True
 
 
-def test_the_command_for_a_verdict_names_the_commit_and_what_was_said(work: TaskWorkspace) -> None:
+def test_the_command_for_a_verdict_names_the_commit_and_the_notes(work: TaskWorkspace) -> None:
     work.create(criteria=("docs",), gates=("athena",))
     work.take(work.otto)
     note = work.note(work.otto)
     work.submit(work.otto)
-    typed = f"interlock gate pass B-1 athena --commit {COMMIT[:12]} --evidence {note}"
-    assert work.call(work.vera, Whoami())["verdicts_due"][0]["do"] == typed
+    command = f"interlock gate pass B-1 athena --commit {COMMIT[:12]} --evidence {note}"
+    assert work.call(work.vera, Whoami())["verdicts_due"][0]["do"] == command
     work.judge(work.vera)
-    assert work.call(OWNER, Review())["verdicts_due"][0]["do"] == f"{typed} --from mira"
+    assert work.call(OWNER, Review())["verdicts_due"][0]["do"] == f"{command} --from mira"
 
 
-def test_what_looks_like_a_token_is_masked_in_whatever_is_said(work: TaskWorkspace) -> None:
+def test_tokens_in_the_texts_of_evidence_are_masked(work: TaskWorkspace) -> None:
     secret = "ghp_" + "a1B2" * 9
     work.create(criteria=("docs",))
-    said = {"kind": "note", "text": f"it is {secret}", "title": secret, "task_id": "B-1"}
-    kept = work.call(work.mal, AddEvidence(said))["evidence"]
-    assert (kept["text"], kept["title"], kept["masked"]) == ("it is [masked]", "[masked]", 2)
+    payload = {"kind": "note", "text": f"it is {secret}", "title": secret, "task_id": "B-1"}
+    stored = work.call(work.mal, AddEvidence(payload))["evidence"]
+    assert (stored["text"], stored["title"], stored["masked"]) == ("it is [masked]", "[masked]", 2)
 
 
-def test_a_redacted_brief_is_gone_from_the_mail_that_told_of_it(work: TaskWorkspace) -> None:
+def test_redacting_a_task_redacts_the_mail_with_its_brief(work: TaskWorkspace) -> None:
     work.create(brief="the password is hunter2", assignee="@otto")
-    (told,) = work.call(work.otto, ListInbox())["messages"]
-    assert "hunter2" in str(told)
+    (message,) = work.call(work.otto, ListInbox())["messages"]
+    assert "hunter2" in str(message)
     work.refused("MISSING_SCOPE", work.mal, Redact("B-1", "a secret"))
     work.call(work.vera, Redact("B-1", "a secret"))
-    assert "hunter2" not in str(work.call(work.otto, ReadMessage(told["id"])))
+    assert "hunter2" not in str(work.call(work.otto, ReadMessage(message["id"])))
     assert "hunter2" not in str(work.show())
     assert [entry["kind"] for entry in work.show()["story"]].count("body_redacted") == 2
 
 
 def bodies(work: TaskWorkspace) -> str:
-    """All that is kept of what was said."""
+    """All stored bodies of facts."""
     with work.node.file.reading() as db:
         return str([row[0] for row in db.execute("SELECT body FROM bodies")])
 
@@ -1208,7 +1214,7 @@ def last_of(work: TaskWorkspace, kind: str) -> str:
     return [f"#{fact['seq']}" for fact in work.facts() if fact["kind"] == kind][-1]
 
 
-def test_the_note_of_an_end_is_redacted_by_its_position(work: TaskWorkspace) -> None:
+def test_the_note_of_an_ended_task_can_be_redacted_by_its_position(work: TaskWorkspace) -> None:
     work.create()
     work.take(work.otto)
     work.call(work.otto, FailTask("B-1", "the password is hunter2"))
@@ -1226,7 +1232,7 @@ def test_the_note_of_an_end_is_redacted_by_its_position(work: TaskWorkspace) -> 
 
 
 @pytest.mark.parametrize("end", [FailTask, CancelTask])
-def test_a_redacted_task_takes_the_note_of_its_end_with_it(work: TaskWorkspace, end: Any) -> None:
+def test_redacting_a_task_redacts_the_note_of_its_end(work: TaskWorkspace, end: Any) -> None:
     work.create(by=work.otto, brief="see the wiki")
     work.take(work.otto)
     work.call(work.otto, end("B-1", note="the password is hunter2"))
@@ -1235,7 +1241,7 @@ def test_a_redacted_task_takes_the_note_of_its_end_with_it(work: TaskWorkspace, 
     assert "wiki" not in bodies(work)
 
 
-def test_a_redacted_task_may_be_named_by_its_position_and_takes_its_mail_with_it(
+def test_redacting_a_task_by_its_position_redacts_its_mail(
     work: TaskWorkspace,
 ) -> None:
     work.create(brief="the password is hunter2", assignee="@otto")
@@ -1244,7 +1250,7 @@ def test_a_redacted_task_may_be_named_by_its_position_and_takes_its_mail_with_it
 
 
 @pytest.mark.parametrize("by_position", [True, False])
-def test_the_note_of_a_resolution_is_redacted_with_its_blocker_or_alone(
+def test_the_note_of_a_resolved_blocker_can_be_redacted_with_it_or_alone(
     work: TaskWorkspace, by_position: bool
 ) -> None:
     work.create()
@@ -1257,7 +1263,7 @@ def test_the_note_of_a_resolution_is_redacted_with_its_blocker_or_alone(
     assert ("no disk" in bodies(work)) is by_position
 
 
-def test_the_note_of_an_acknowledgement_is_redacted_by_whoever_gave_it(work: TaskWorkspace) -> None:
+def test_only_the_sender_of_an_ack_can_redact_its_note(work: TaskWorkspace) -> None:
     sent = work.call(work.otto, SendMessage("@vera", {"text": "Done?"}, "send"))["message"]
     work.call(work.vera, AckMessages((sent["id"],), note="the password is hunter2"))
     receipt = last_of(work, "mail_moved")
@@ -1265,30 +1271,30 @@ def test_the_note_of_an_acknowledgement_is_redacted_by_whoever_gave_it(work: Tas
     work.refused("MISSING_SCOPE", work.otto, Redact(receipt, "a secret"))
     work.call(work.vera, Redact(receipt, "a secret"))
     assert "hunter2" not in bodies(work)
-    told = work.call(work.otto, ShowReceipts(sent["id"]))["deliveries"][0]
-    assert (told["state"], "note" in str(told)) == ("acked", False)
+    delivery = work.call(work.otto, ShowReceipts(sent["id"]))["deliveries"][0]
+    assert (delivery["state"], "note" in str(delivery)) == ("acked", False)
 
 
-def test_a_fact_that_says_nothing_has_nothing_to_redact(work: TaskWorkspace) -> None:
+def test_a_fact_without_a_body_cannot_be_redacted(work: TaskWorkspace) -> None:
     work.create()
     work.take(work.otto)
     for seq in (0, 1, int(last_of(work, "task_taken")[1:]), work.head() + 1):
         work.refused("NOT_FOUND", OWNER, Redact(f"#{seq}", "a secret"))
 
 
-def test_a_redaction_beside_the_mail_leaves_the_search_as_it_was(work: TaskWorkspace) -> None:
+def test_redacting_a_task_does_not_change_the_search_index_of_mail(work: TaskWorkspace) -> None:
     work.create(brief="the wiki knows")
     work.call(work.otto, SendMessage("@vera", {"text": "the wiki knows"}, "send"))
     assert len(work.call(work.vera, Search("wiki"))["messages"]) == 1
     work.call(work.vera, Redact("B-1", "a secret"))
     assert len(work.call(work.vera, Search("wiki"))["messages"]) == 1
     with work.node.file.reading() as db:
-        # It counts its rows, and ranking by them finds out whether it counted well.
+        # The ranking fails if the index has lost count of its rows.
         ranked = "SELECT bm25(search_words) FROM search_words WHERE search_words MATCH 'wiki'"
         assert len(db.execute(ranked).fetchall()) == 1
 
 
-def test_a_blocker_that_names_no_task_is_mail_and_nobody_elses_business(
+def test_a_blocker_without_a_task_is_visible_only_to_its_readers(
     work: TaskWorkspace,
 ) -> None:
     work.call(work.otto, RaiseBlocker("a private word", to="@vera"))
@@ -1296,7 +1302,7 @@ def test_a_blocker_that_names_no_task_is_mail_and_nobody_elses_business(
     assert work.call(work.mal, ListBlockers())["blockers"] == []
 
 
-def test_mail_that_acts_write_counts_against_the_senders_limit(work: TaskWorkspace) -> None:
+def test_mail_that_a_rule_writes_counts_towards_the_senders_rate_limit(work: TaskWorkspace) -> None:
     work.call(OWNER, ChangeSetting("limits.sends_per_minute", "2"))
     work.create(gates=("athena",))
     work.take(work.otto)

@@ -1,4 +1,4 @@
-"""Work: tasks, their evidence, the gates that judge them, and blockers.
+"""Work: tasks, their evidence, the gates that pass or fail them, and blockers.
 
 A worker takes a task by a claim and submits an artifact (commit and tree). The task is done when
 evidence meets every criterion, every gate has passed that artifact, and no blocker is open.

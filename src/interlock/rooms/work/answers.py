@@ -62,7 +62,7 @@ class _Task(TypedDict):
 
 
 class Task(_Task):
-    """A task in a list; `criteria` is how many it has."""
+    """A task in a list. `criteria` is the number of its criteria."""
 
     gates: NotRequired[list[str]]
     criteria: NotRequired[int]
@@ -176,7 +176,7 @@ class TestCounts(TypedDict, total=False):
 
 
 class Evidence(TypedDict):
-    """A run has a command, an exit code and an output; other evidence has none of them."""
+    """A run has a command, an exit code and an output. Other evidence has none of them."""
 
     id: str
     seq: int
@@ -219,7 +219,8 @@ class EvidenceWanted(TypedDict):
 
 
 class EvidenceAdded(TypedDict):
-    """`counts` says whether it can meet its criterion as things stand; `why` says why not."""
+    """`counts` is true if the evidence can meet its criterion now. Otherwise `why` has the
+    reason."""
 
     evidence: Evidence
     counts: bool
@@ -246,7 +247,8 @@ class EvidenceShown(TypedDict):
 
 
 class Gate(TypedDict):
-    """`holders` are the holders that the gate names; `can_judge` the senders that can judge now."""
+    """`holders` are the holders that the gate names. `can_judge` are the senders that can give a
+    verdict now."""
 
     name: str
     holders: list[str]
@@ -296,7 +298,7 @@ class Blocker(_Blocker):
 
 
 class VerdictWanted(TypedDict):
-    """`rules` is the digest of the checks that the gate last judged by, if any."""
+    """`rules` is the digest of the checks that decided the gate's last verdict by checks."""
 
     task: str
     gate: str

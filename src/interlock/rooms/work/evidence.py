@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import IdempotencyConflict, Usage
+from interlock.errors import IdempotencyConflict, Remedy, Usage
 from interlock.log.encoding import canonical
 from interlock.rooms.claims.rules import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
@@ -20,6 +20,7 @@ from interlock.rooms.work.records import (
     find_evidence,
     find_task,
     open_task,
+    to_show,
     under_claim,
     workers,
 )
@@ -36,11 +37,13 @@ CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
 def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
-    """Add evidence, once for each key. A worker of the task needs its claim; others need none."""
+    """Add evidence, once for each key. A worker of the task needs its claim on it. Other senders
+    need no claim."""
     payload = request.payload
     keyed = None
     if request.key is not None:
-        # The fence, and whether a file kept the run while offline, do not make another request.
+        # A request with another fence is the same request, and so is one whose run was spooled
+        # to a file while offline.
         content = {name: value for name, value in payload.items() if name != "spooled"}
         keyed = KeyedRequest(request.key, canonical(content))
     try:
@@ -49,9 +52,9 @@ def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
         if not payload.get("spooled"):
             raise
         raise IdempotencyConflict(
-            f"This run was handed over before, at #{conflict.members['seq']}, with another task, "
-            "criterion or title, or was redacted since. What it should show beside that needs a "
-            "run of its own.",
+            f"This run was added before, at #{conflict.members['seq']}, with another task, "
+            "criterion or title, or it was redacted since. Record another run:",
+            Remedy("interlock evidence run --task T --criterion N -- COMMAND"),
             **conflict.members,
         ) from None
     if seq is not None:
@@ -74,7 +77,10 @@ def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
     blob = blob_of(payload)
     if blob is not None and blob["size"] > 0:
         if request.upload is None:
-            raise Usage("Upload the bytes first, and name the upload.")
+            raise Usage(
+                f"upload is missing. Upload the {blob['size']} bytes first, and give the id of "
+                "the upload."
+            )
         keep_upload(tx, request.upload, blob["sha256"], blob["size"], fact)
     return _with_standing(tx, find_evidence(tx, id), task)
 
@@ -92,7 +98,8 @@ def worker_claim(
     if criterion is not None and criterion > task.criteria:
         many = {0: "no criteria", 1: "1 criterion"}.get(task.criteria, f"{task.criteria} criteria")
         raise Usage(
-            f"{task.id} has {many}, and no number {criterion}. See interlock task show {task.id}"
+            f"{task.id} has {many}, so it has no criterion {criterion}. List the criteria:",
+            to_show(task.id),
         )
     return claim
 
@@ -105,14 +112,14 @@ def blob_of(payload: dict[str, Any]) -> RuleAnswer | None:
 
 
 def _with_standing(tx: Transaction, found: Evidence, task: Task | None) -> RuleAnswer:
-    """The evidence, whether it can meet its criterion as things stand, and if not, why."""
+    """The evidence, whether it can meet its criterion now, and if not, why."""
     why: str | None
     if task is None or found.criterion is None:
-        why = "It is tied to no criterion of a task."
+        why = "It names no criterion of a task."
     elif (met := criteria(tx, task)[found.criterion - 1].met_by) is not None:
         why = "Another piece of evidence meets its criterion." if met.id != found.id else None
     elif found.kind != "run":
-        why = "What was said counts when a passing verdict names it."
+        why = "A file, URL or note counts when a passing verdict names it."
     else:
         reason = found.why_not(task.tree if task.state == "submitted" else found.tree)
         why = f"The run {reason}." if reason else None
@@ -120,7 +127,7 @@ def _with_standing(tx: Transaction, found: Evidence, task: Task | None) -> RuleA
 
 
 def show(tx: Transaction, request: ShowEvidence) -> answers.EvidenceShown:
-    """The evidence, with a range of its output or file; by default with the end of it."""
+    """Return the evidence with a range of its output or file, by default the end of it."""
     found = find_evidence(tx, request.id)
     answer: RuleAnswer = {"evidence": evidence_view(tx, found)}
     if found.task is not None:
@@ -136,7 +143,9 @@ def show(tx: Transaction, request: ShowEvidence) -> answers.EvidenceShown:
     is_end = request.start is None and request.stop is None
     start = max(0, size - SHOWN_BYTES) if is_end else request.start or 0
     if start > size:
-        raise Usage(f"It has {size} bytes; {start} is beyond its end.", size=size)
+        raise Usage(
+            f"The range begins at byte {start}, but the content has only {size} bytes.", size=size
+        )
     stop = min(size, request.stop if request.stop is not None else start + MAX_SHOWN_BYTES)
     data = kept_bytes(tx, found.seq, blob["sha256"], start, stop)
     if is_end and start:

@@ -7,11 +7,11 @@ from interlock.log.facts import Header
 from interlock.rooms.transaction import FactKind, FoldedState, everyone, sql_fold
 
 # map: work_tasks        one row a task, with its worker and its submission
-#      work_takings      the agents that took a task: none of them may judge it
+#      work_takings      the agents that took a task: none of them may give a verdict on it
 #      work_submissions  every artifact that was ever submitted
 #      work_evidence     runs, files, URLs and notes
 #      work_gates        the holders of a gate, as senders or agents
-#      work_verdicts     every verdict, with the submission that it judged
+#      work_verdicts     every verdict, with the submission that it passed or failed
 #      work_blockers     messages of type blocker, until they are resolved
 #      work_story        the facts in the history of each task
 TABLES = """

@@ -1,7 +1,7 @@
 """Gates, their verdicts on submissions, and blockers.
 
-A failing verdict becomes a blocker of the gate, which the gate resolves when it passes. A blocker
-is a message, and keeps its task from completion until it is resolved.
+A failing verdict becomes a blocker of the gate. A passing verdict of the same gate resolves it. A
+blocker is a message. A worker cannot complete a task that has an open blocker of severity stop.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from interlock.errors import (
     NotFound,
     NotSubmitted,
     OwnWork,
+    Remedy,
 )
 from interlock.log.encoding import canonical
 from interlock.rooms.identity.names import agent_of
@@ -35,6 +36,7 @@ from interlock.rooms.work.records import (
     open_blockers,
     open_task,
     task_view,
+    to_show,
     verdict_view,
     verdicts,
     workers,
@@ -57,12 +59,16 @@ def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> an
 
 
 def give_verdict(tx: Transaction, request: verbs.GiveVerdict) -> answers.Judged:
-    """Judge the submission. A failing verdict wakes the worker with a blocker."""
+    """Record a verdict on the submission. A failing verdict wakes the worker with a blocker."""
     task = task_to_judge(tx, request.task, request.gate, request.commit, request.tree)
     relied_on = [find_evidence(tx, reference) for reference in request.evidence]
     for piece in relied_on:
         if piece.task != task.id:
-            raise NotFound(f"The evidence {piece.id} is not {task.id}'s.")
+            raise NotFound(
+                f"The evidence {piece.id} belongs to {piece.task or 'no task'}, not to {task.id}. "
+                f"List the evidence of {task.id}:",
+                to_show(task.id),
+            )
     members = without_none(gate=request.gate, verdict=request.verdict, rules=request.rules)
     evidence_ids = [piece.id for piece in relied_on]
     payload = verbs.message_payload(
@@ -88,9 +94,9 @@ def give_verdict(tx: Transaction, request: verbs.GiveVerdict) -> answers.Judged:
     if request.verdict == "fail":
         what = f"The gate {request.gate} failed {task.id}"
         if request.fix:
-            what += ". The commands to put it right follow."
+            what += ". Run the commands that fix it."
         else:
-            what += f", and does not say why. Ask {address(tx.caller.sender)}."
+            what += f" without a note. Ask {address(tx.caller.sender)} for the reason."
         problem = verbs.message_payload(
             what=request.note or what, severity="stop", fix=request.fix, task_id=task.id
         )
@@ -118,54 +124,65 @@ def give_verdict(tx: Transaction, request: verbs.GiveVerdict) -> answers.Judged:
 def task_to_judge(
     tx: Transaction, id: str, gate: str, commit: str | None = None, tree: str | None = None
 ) -> Task:
-    """A submitted task that the caller may judge at the gate. After one gate has failed the
-    submission, the others may still judge it.
+    """Return a submitted task on which the caller may give a verdict at the gate. After one gate
+    has failed the submission, the holders of the other gates may still give their verdicts.
 
-    Raises OwnWork, NotFound, MissingScope, and NotSubmitted, also where the caller reviewed another
-    commit or tree than the submitted one."""
+    Raises OwnWork, NotFound or MissingScope. Raises NotSubmitted for a task without a submission,
+    and if the caller reviewed another commit or tree than the submitted one."""
     task = open_task(tx, id)
     caller = tx.caller
     if caller.agent in workers(tx, task.id):
         raise OwnWork(
-            f"@{caller.agent} has worked on {task.id}, so no surface of it can judge it. Ask "
-            f"another holder of {gate}: interlock gate list",
+            f"@{caller.agent} has worked on {task.id}, so it cannot give a verdict on it, on any "
+            f"surface. Ask another holder of the gate {gate}. List the holders:",
+            Remedy("interlock gate list", verbs.ListGates()),
             task=task.id,
             gate=gate,
         )
     if gate not in task.gates.split():
         raise NotFound(
-            f"{task.id} has no gate {gate}. It has: {task.gates or 'none'}.",
+            f"{task.id} has no gate {gate}. Its gates: {', '.join(task.gates.split()) or 'none'}.",
             gates=task.gates.split(),
         )
     if not may_judge(tx, caller, gate):
         able = holders(tx, gate)
+        why = [f"@{caller.sender} does not hold the gate {gate}."]
         if caller.sender in able:
-            why = f"This token does not hold the gate {gate}: another of @{caller.sender}'s does. "
-            why += "Use that one."
+            why = [
+                f"This token does not hold the gate {gate}, but another token of "
+                f"@{caller.sender} does. Use that token."
+            ]
+        elif able:
+            why.append(f"Ask a holder for a verdict: {' '.join(map(address, able))}")
         else:
-            why = f"@{caller.sender} does not hold the gate {gate}. It is held by "
-            why += f"{' '.join(map(address, able)) or 'nobody'}."
-        raise MissingScope(why, scope=f"gate:{gate}")
+            why += ["No sender holds it. Ask an admin to add a holder:", to_add_holder(tx, gate)]
+        raise MissingScope(*why, scope=f"gate:{gate}")
 
     is_judged = gate in in_force(tx, task)
     is_open = task.state == "submitted" or (task.state == "taken" and not is_judged)
     if not is_open or task.commit is None or task.worker is None:
         raise NotSubmitted(
-            f"{task.id} is {task.state}: there is nothing to judge until it is submitted again.",
+            f"{task.id} is {task.state}, and no submission of it waits for a verdict of the gate "
+            f"{gate}. Wait until a worker submits a commit.",
             task=task.id,
             state=task.state,
         )
     if commit is not None and not task.commit.startswith(commit):
         raise NotSubmitted(
-            f"You looked at {commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
-            "that one, and judge it.",
+            f"You reviewed the commit {commit[:12]}, but the submitted commit is "
+            f"{task.commit[:12]}. Review that commit, then give a verdict on it.",
             task=task.id,
             submitted=task.artifact,
         )
     if tree is not None and tree != task.tree:
         raise NotSubmitted(
-            f"You looked at the tree {tree[:12]}, and {(task.tree or '')[:12]} was submitted with "
-            f"{task.commit[:12]}. Those do not belong together: fail it.",
+            f"The worker submitted the commit {task.commit[:12]} with the tree "
+            f"{(task.tree or '')[:12]}, but you reviewed the tree {tree[:12]}. If the commit has "
+            "your tree, the submission is wrong. Fail it:",
+            Remedy(
+                f"interlock gate fail {task.id} {gate} --commit {task.commit[:12]}",
+                verbs.GiveVerdict(task.id, gate, "fail", commit=task.commit[:12]),
+            ),
             task=task.id,
             submitted=task.artifact,
         )
@@ -175,8 +192,8 @@ def task_to_judge(
 def check_gate(
     tx: Transaction, request: verbs.CheckGate
 ) -> answers.GatePassed | answers.GateNotPassed:
-    """Whether the gate's last verdict on a commit passes it. A later submission of the commit in
-    the same task voids a verdict."""
+    """Return whether the gate's last verdict on a commit is a pass. A verdict does not count after
+    a later submission of the commit in the same task."""
     gate = request.gate
     given = verdicts(
         tx,
@@ -187,21 +204,24 @@ def check_gate(
     )
     if given and given[-1].verdict == "pass":
         return {"passed": True, "verdict": verdict_view(tx, given[-1])}
-    why = "has failed" if given else "has not passed"
+    why = f"The gate {gate} {'has failed' if given else 'has not passed'} the commit "
+    why += f"{request.commit[:12]}. Submit the commit in a task with this gate, and ask"
     able = " ".join(map(address, holders(tx, gate)))
     if able:
-        how = f"Submit it in a task with that gate, and ask a holder ({able}) for a verdict."
+        refusal = GatesNotPassed(f"{why} a holder ({able}) for a verdict.")
     else:
-        lack = "Nobody can pass it any more" if listed(tx, gate) else "There is no such gate yet"
-        how = f"{lack}: {to_add_holder(tx, gate)}. Submit it in a task with that gate, and ask its "
-        how += "holder for a verdict."
-    refusal = GatesNotPassed(f"The gate {gate} {why} the commit {request.commit[:12]}. {how}")
+        first = "The gate has no holder. Add one"
+        if not listed(tx, gate):
+            first = "The gate does not exist. Create it"
+        refusal = GatesNotPassed(
+            f"{why} its holder for a verdict. {first}:", to_add_holder(tx, gate)
+        )
     answer: RuleAnswer = {"passed": False} | refusal.as_dict()
     return answer | ({"verdict": verdict_view(tx, given[-1])} if given else {})
 
 
 def raise_blocker(tx: Transaction, request: verbs.RaiseBlocker) -> answers.BlockerRaised:
-    """Send a blocker: by default to the task's worker. A worker's own blocker goes to the task's
+    """Send a blocker, by default to the task's worker. A worker's own blocker goes to the task's
     creator, to a holder of its gates, or to the worker itself."""
     caller = tx.caller
     to = request.to
@@ -233,8 +253,8 @@ def raise_blocker(tx: Transaction, request: verbs.RaiseBlocker) -> answers.Block
 
 
 def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.BlockerResolved:
-    """Resolve a blocker. Its sender may, a holder of its gate, people and admins; but no worker of
-    the task, unless it raised the blocker."""
+    """Resolve a blocker. The agent that raised it, a holder of its gate, people and admins may do
+    so. A worker of the task may not, unless it raised the blocker itself."""
     found = find_blocker(tx, request.id)
     if found.resolved is not None:
         return {"blocker": blocker_view(tx, found)}
@@ -242,21 +262,19 @@ def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.B
     is_sender = agent_of(tx.state, found.sender) == caller.agent
     is_worker = found.task is not None and caller.agent in workers(tx, found.task)
     if is_worker and not is_sender:
-        how = (
-            f"It is resolved when the gate {found.gate} passes a new submission"
-            if found.gate is not None
-            else f"Ask {address(found.sender)} to resolve it"
-        )
+        how = f"Ask {address(found.sender)} or a person to resolve it."
+        if found.gate is not None:
+            how = f"A pass of the gate {found.gate} on a new submission resolves it, or a person."
         raise OwnWork(
-            f"A worker cannot resolve a blocker on their own task {found.task}. {how}, or a person "
-            "can.",
+            f"A worker cannot resolve a blocker on their own task {found.task}. {how}",
             task=found.task,
         )
     holds_gate = found.gate is not None and may_judge(tx, caller, found.gate)
     if not is_sender and not holds_gate and not caller.is_person_or_admin:
+        holder = f" a holder of the gate {found.gate}," if found.gate is not None else ""
         raise MissingScope(
-            f"{address(found.sender)} raised it. Resolving it is for them, for a person, or for a "
-            "token with the scope admin.",
+            f"{address(found.sender)} raised the blocker {found.id}. Only they,{holder} a person, "
+            "or a token with the scope admin may resolve it. Ask them.",
             scope="admin",
         )
     body = canonical({"note": request.note}) if request.note is not None else None
@@ -265,5 +283,6 @@ def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.B
 
 
 def may_see(tx: Transaction, blocker: Blocker) -> bool:
-    """Every caller may see a blocker of a task. Any other blocker is mail for its readers."""
+    """Whether the caller may see a blocker. Every caller may see a blocker of a task. Any other
+    blocker is mail, which only its sender and its recipients may see."""
     return blocker.task is not None or visible(tx, by_seq(tx, blocker.seq))

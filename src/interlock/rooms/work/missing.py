@@ -20,6 +20,8 @@ from interlock.rooms.work.records import (
     in_force,
     open_blockers,
     tasks,
+    to_show,
+    to_take,
     workers,
 )
 from interlock.rooms.work.verbs import (
@@ -27,9 +29,7 @@ from interlock.rooms.work.verbs import (
     CreateGate,
     GiveVerdict,
     ResolveBlocker,
-    ShowTask,
     SubmitTask,
-    TakeTask,
 )
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
@@ -82,16 +82,16 @@ def criteria(tx: Transaction, task: Task) -> list[Criterion]:
         last = runs[-1] if runs else None
         met = last if last is not None and last.stands() and last.tree == tree else None
         if met is None:
-            # The judge has not seen a run that came after the verdict.
+            # A verdict does not cover a run that was recorded after it.
             after = last.seq if last is not None else 0
             accepted = (piece for piece in reversed(others) if named.get(piece.id, 0) > after)
             met = next(accepted, None)
         if last is not None and last.stands() and tree is None:
-            why = "Nothing is submitted that its run could stand for."
+            why = "Its last run succeeded, but no commit is submitted yet."
         elif last is not None:
             why = f"Its last run {last.why_not(tree)}."
         elif pieces:
-            why = "What was said for it counts when a passing verdict names it."
+            why = "Its file, URL or note counts when a passing verdict names it."
         else:
             why = "It has no evidence."
         text = texts[number - 1] if number <= len(texts) else "(redacted)"
@@ -109,7 +109,7 @@ def listed(tx: Transaction, gate: str) -> list[str]:
 
 
 def holders(tx: Transaction, gate: str) -> list[str]:
-    """The senders with a live token that may judge at the gate."""
+    """The senders with a live token that may give a verdict at the gate."""
     named = listed(tx, gate)
     rows = tx.all(
         "SELECT t.sender, iif(t.resource IS NULL, s.agent, t.sender), t.scopes "
@@ -128,14 +128,14 @@ def _holds(gate: str, named: list[str], sender: str, agent: str, scopes: Collect
 
 
 def may_judge(tx: Transaction, caller: Caller, gate: str) -> bool:
-    """Whether the caller holds the gate. A client that acts for a person does not judge as that
-    person: it holds a gate only where its own sender is named."""
+    """Whether the caller holds the gate. A client that acts for a person does not hold that
+    person's gates: it holds a gate only if the gate names the client's own sender."""
     agent = caller.agent if caller.resource is None else caller.sender
     return _holds(gate, listed(tx, gate), caller.sender, agent, caller.scopes)
 
 
 def judges(tx: Transaction, gate: str, own: Collection[str | None]) -> list[str]:
-    """The holders of a gate that belong to none of these agents, which work on the task."""
+    """The holders of a gate that are senders of other agents than these workers."""
     return [sender for sender in holders(tx, gate) if agent_of(tx.state, sender) not in own]
 
 
@@ -169,7 +169,7 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
             why, submitting = f"No worker can take {task.id} yet.", needs[0]["do"]
         elif claim is None or claim.fence != task.fence:
             why = f"No worker has taken {task.id}."
-            submitting = Remedy(f"interlock task take {task.id}", TakeTask(task.id))
+            submitting = to_take(task.id)
         elif task.submission is not None:
             why = "A gate failed the submission. Fix the work, and submit it again."
         else:
@@ -232,7 +232,7 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
             without_none(
                 what="blocker",
                 id=blocker.id,
-                message=f"{by} found: {line}",
+                message=f"{by} raised a blocker: {line}",
                 fix=payload.get("fix"),
                 do=to_resolve(tx, blocker, task),
             )
@@ -247,19 +247,13 @@ def open_dependencies(tx: Transaction, task: Task) -> list[answers.Need]:
         (other,) = tasks(tx, "id = ?", id)
         if other.state == "done":
             continue
-        message = f"It depends on {id}, which is {other.state}"
+        message = f"{task.id} depends on {id}, which is {other.state}."
+        do = to_show(id)
         if other.has_ended:
-            message += f", so that {address(task.sender)} should cancel it"
+            message += f" {address(task.sender)} or a person should cancel {task.id}."
+            do = Remedy(f"interlock task cancel {task.id}", CancelTask(task.id))
         found.append(
-            without_none(
-                what="dependency",
-                task=id,
-                state=other.state,
-                message=f"{message}.",
-                do=Remedy(f"interlock task cancel {task.id}", CancelTask(task.id))
-                if other.has_ended
-                else Remedy(f"interlock task show {id}", ShowTask(id)),
-            )
+            without_none(what="dependency", task=id, state=other.state, message=message, do=do)
         )
     return found
 
@@ -291,7 +285,7 @@ def to_resolve(tx: Transaction, blocker: Blocker, task: Task | None) -> Remedy:
 
 
 def due(tx: Transaction) -> list[tuple[Task, str]]:
-    """Submitted tasks, each with a gate that has not judged the submission yet."""
+    """Submitted tasks, each with a gate that has given no verdict on the submission."""
     found = []
     for task in tasks(tx, "state = 'submitted'"):
         given = in_force(tx, task)

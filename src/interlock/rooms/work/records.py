@@ -11,7 +11,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.claims.rules import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
 from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.work.verbs import ListTasks, ShowTask, TakeTask
+from interlock.rooms.work.verbs import CreateTask, ListTasks, ShowTask, TakeTask
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
@@ -133,6 +133,10 @@ def to_take(task: str) -> Remedy:
     return Remedy(f"interlock task take {task}", TakeTask(task))
 
 
+def to_show(task: str) -> Remedy:
+    return Remedy(f"interlock task show {task}", ShowTask(task))
+
+
 def find_task(tx: Transaction, id: str) -> Task:
     found = tasks(tx, "id = ?", id)
     if not found:
@@ -156,14 +160,14 @@ def is_thread(tx: Transaction, id: str) -> bool:
 
 
 def near_tasks(tx: Transaction, id: str, where: str = "1") -> list[str] | None:
-    """The ids of tasks that look alike, in any case."""
+    """The ids of tasks that are similar to this one. Case does not matter."""
     ids = tx.column(f"SELECT id FROM work_tasks WHERE {where} ORDER BY seq")
     known = {id.lower(): id for id in ids}
     return [known[found.removeprefix("@")] for found in near(id, list(known)) or ()] or None
 
 
 def near_open(tx: Transaction, id: str) -> list[str] | None:
-    """The ids of tasks that have not ended and look alike."""
+    """The ids of similar tasks that have not ended."""
     return near_tasks(tx, id, "ended IS NULL")
 
 
@@ -172,8 +176,9 @@ def open_task(tx: Transaction, id: str) -> Task:
     task = find_task(tx, id)
     if task.has_ended:
         raise AlreadyDone(
-            f"{task.id} is {task.state} since #{task.ended}, and stays so. Create another task "
-            "for what is left.",
+            f"{task.id} is {task.state} since #{task.ended}, and cannot change. Create another "
+            "task for the remaining work:",
+            Remedy("interlock task create --title TITLE", CreateTask("TITLE")),
             task=task.id,
             state=task.state,
         )
@@ -205,15 +210,18 @@ def _find(tx: Transaction, rows: Callable[..., list[R]], reference: str, what: s
     if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
         found = rows(tx, "seq = ?", int(reference[1:]))
     elif len(reference) < MIN_ID_LENGTH:
-        raise Usage(f"Give at least {MIN_ID_LENGTH} characters of the {what}'s id, or #SEQ.")
+        raise Usage(
+            f"{reference!r} is too short. Give at least {MIN_ID_LENGTH} characters of the id of "
+            f"the {what}, or #SEQ."
+        )
     else:
         found = rows(tx, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
     if len(found) > 1:
-        raise Usage(f"{reference!r} begins {len(found)} ids. Give more of it.")
+        raise Usage(f"{len(found)} ids begin with {reference!r}. Give more characters.")
     if not found:
         raise NotFound(
-            f"No {what} has the id {reference[:80]!r}. Its task lists it:",
-            Remedy("interlock task show TASK", ShowTask("TASK")),
+            f"No {what} has the id {reference[:80]!r}. Find the id in its task:",
+            to_show("TASK"),
         )
     return found[0]
 
@@ -224,7 +232,7 @@ def verdicts(tx: Transaction, where: str, *bindings: Any) -> list[Verdict]:
 
 
 def in_force(tx: Transaction, task: Task) -> dict[str, Verdict]:
-    """The last verdict of each gate on the present submission."""
+    """The last verdict of each gate on the current submission."""
     given = verdicts(tx, "task = ? AND submission = ?", task.id, task.submission)
     return {verdict.gate: verdict for verdict in given}
 
@@ -239,7 +247,7 @@ def open_blockers(tx: Transaction, task: str) -> list[Blocker]:
 
 
 def workers(tx: Transaction, task: str) -> list[str]:
-    """The agents that ever took the task. None of them may judge it."""
+    """The agents that ever took the task. None of them may give a verdict on it."""
     return tx.column("SELECT DISTINCT agent FROM work_takings WHERE task = ? ORDER BY 1", task)
 
 
@@ -282,7 +290,8 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
         raise NotHolder(f"You have not taken {task.id}. Take it:", to_take(task.id))
     session = f" in the session {claim.session}" if claim.session is not None else ""
     raise NotHolder(
-        f"@{claim.sender} works on {task.id}{session}. Nothing was changed.",
+        f"@{claim.sender} works on {task.id}{session}. Nothing was changed. Do other work, or ask "
+        f"@{claim.sender}.",
         held_by=[claim.view()],
     )
 
@@ -291,7 +300,7 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
 
 
 def body(tx: Transaction, seq: int) -> dict[str, Any]:
-    """The body of a fact; empty where it was redacted."""
+    """The body of a fact, or an empty one if it was redacted."""
     stored = tx.store.body(seq)
     return readable(stored, seq) if stored is not None else {}
 
@@ -321,7 +330,6 @@ def task_view(tx: Transaction, task: Task) -> RuleAnswer:
 
 
 def evidence_view(tx: Transaction, found: Evidence) -> RuleAnswer:
-    """A run has a command, an exit code and an output; other evidence has none of them."""
     content = {} if found.redacted else body(tx, found.seq)
     content.pop("task_id", None)
     redacted = {"redacted": True} if found.redacted else {}

@@ -1,9 +1,9 @@
-"""The catalogue of secret shapes, and the masking of secrets in stored text. The issuers of secrets
-give them shapes so that they can be found; a password in a sentence has none. The scrub finds the
-same shapes (`interlock.scrub.scanner`).
+"""The catalogue of secret shapes, and the masking of secrets in stored text. Issuers give their
+secrets a recognisable shape. A password in a sentence has none, so it is not found. The scrub finds
+the same shapes (`interlock.scrub.scanner`).
 
-The masker reads bytes as they come. It holds back little, each rule looks ahead a bounded way, and
-no input makes it slow.
+The masker works on a stream of bytes. It buffers little, each rule looks ahead a bounded number of
+bytes, and no input makes it slow.
 """
 
 import re
@@ -35,7 +35,7 @@ _ALONE = rb"(?<![A-Za-z0-9_-])"
 _ASSIGNED = rb"\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?"
 _BASE64 = rb"[A-Za-z0-9+/=]"
 
-# Each begins with one of the words of _SIGNS. None crosses the end of a line.
+# Each shape begins with a match of _SIGNS. None crosses the end of a line.
 RULES: Final = (
     _rule(PREFIX[:1].encode(), re.escape(PREFIX.encode()) + rb"[a-z2-7]{40,}"),
     _rule(b"g", rb"gh[pousr]_[A-Za-z0-9]{36,}"),
@@ -81,7 +81,7 @@ _KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(
     rb"[A-Za-z0-9+/=\\ \t\r>|\"',]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 )
-# A key within a string has its line ends written as \n.
+# A key within a string literal has \n for its line ends.
 _KEY_TEXT = re.compile(rb"[A-Za-z0-9+/=\\]*")
 _KEY_HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash):")
 
@@ -94,20 +94,20 @@ class Piece(NamedTuple):
 
 
 class Masker:
-    """Masks one stream. It holds back less than `HELD` bytes, or a line that has not ended."""
+    """Masks one stream. It buffers at most `HELD` bytes."""
 
     def __init__(self) -> None:
         self.count = 0
         self._held = b""
         self._before = b""  # the byte before the held ones, for rules that look back
-        self._more: re.Pattern[bytes] | None = None  # a secret goes on while this matches
-        self._key_left = 0  # so many bytes of a private key may still follow
+        self._more: re.Pattern[bytes] | None = None  # a secret continues while this matches
+        self._key_left = 0  # the number of bytes of a private key that may still follow
 
     def feed(self, data: bytes, *, last: bool = False) -> list[Piece]:
-        """The pieces that are settled with these bytes. They cover all input in its order."""
+        """Return the pieces that these bytes complete. The pieces cover all input, in its order."""
         text = self._before + self._held + data
         at = len(self._before)
-        # After this a secret may have begun that cannot be recognised yet.
+        # After this position a secret may have begun whose shape is not complete yet.
         sure = len(text) if last else max(text.rfind(b"\n") + 1, len(text) - HELD)
         pieces: list[Piece] = []
         while at < len(text):
@@ -150,8 +150,8 @@ class Masker:
         return [*before, Piece(end - start, MASK)]
 
     def _key(self, text: bytes, at: int, sure: int, *, last: bool) -> list[Piece]:
-        """A line of a private key, or a part of it. Other text ends the masking: a mere mention
-        of a key must not hide the text after it."""
+        """Mask a line of a private key, or a part of it. Any other text ends the masking, so that a
+        mere mention of a key does not hide the text after it."""
         newline = text.find(b"\n", at)
         stop = newline + 1 or len(text)
         if ends := _KEY_ENDS.match(text, at, stop):

@@ -10,8 +10,10 @@ from interlock.errors import (
     GatesNotPassed,
     NameTaken,
     NotFound,
+    Remedy,
     UnknownRecipient,
     Usage,
+    message,
 )
 from interlock.log.encoding import canonical
 from interlock.log.facts import Header
@@ -19,6 +21,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.claims.rules import serve
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
+from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
 from interlock.rooms.mail.sending import post
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
@@ -62,8 +65,8 @@ MAX_STORY_LENGTH = 4096
 
 
 def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
-    """Create a task. Its dependencies must exist, so that no cycle is possible, and another agent
-    than the assignee must hold each of its gates."""
+    """Create a task. Its dependencies must exist, so that no cycle is possible. Each of its gates
+    must have a holder that is not the assignee's agent."""
     id = request.id
     if id is None:
         # The number after the highest of T-1, T-2, …
@@ -73,26 +76,33 @@ def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
         )
         id = f"T-{(highest or 0) + 1}"
     if tx.one("SELECT 1 FROM work_tasks WHERE id = ?", id):
-        raise NameTaken(f"There is a task {id} already. Choose another id.", name=id)
+        raise NameTaken(f"A task has the id {id} already. Choose another id.", name=id)
     if id in request.depends_on:
-        raise Usage(f"{id} cannot depend on itself: it could never be taken.")
+        raise Usage(f"{id} cannot depend on itself, because no worker could ever take it.")
     for other in request.depends_on:
         if not tx.has("SELECT 1 FROM work_tasks WHERE id = ?", other):
             raise NotFound(
-                f"There is no task {other!r} to depend on. Create that one first.",
+                f"No task has the id {other!r}, so {id} cannot depend on it. Create that task "
+                "first:",
+                Remedy(
+                    f"interlock task create --title TITLE --id {other}",
+                    verbs.CreateTask("TITLE", other),
+                ),
                 did_you_mean=near_tasks(tx, other),
             )
     assignee = request.assignee.removeprefix("@") if request.assignee is not None else None
     is_unknown = assignee is not None and not is_known(tx.state, assignee)
     if assignee is not None and is_unknown:
-        if members(tx.state, assignee) is not None:
+        if (group := members(tx.state, assignee)) is not None:
             raise Usage(
-                f"@{assignee} is a group, and a task is done by one. Name one of its members."
+                f"@{assignee} is a group, and a task has one assignee. Name one of its members: "
+                f"{' '.join(map(address, group))}"
             )
         if tx.setting("recipients") == "strict":
             raise UnknownRecipient(
-                f"Nobody has joined as @{assignee}, and this workspace delivers to known names "
-                "only.",
+                f"@{assignee} is not registered, and this workspace delivers only to registered "
+                "names. List the addresses:",
+                Remedy("interlock agents", ListAgents()),
                 to=f"@{assignee}",
                 did_you_mean=near(assignee, names(tx.state)),
             )
@@ -117,9 +127,9 @@ def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
     if assignee is not None:
         _tell(tx, task, assignee, "task_created", payload)
     if is_unknown:
-        message = f"Nobody has joined as @{assignee} yet. The task waits for somebody who does, or "
-        message += "for anybody who takes it."
-        answer["notices"] = [{"code": "UNKNOWN_RECIPIENT", "message": message}]
+        text = f"@{assignee} is not registered. It gets a message about the task when it joins. "
+        text += "Until then, any other agent can take the task."
+        answer["notices"] = [{"code": "UNKNOWN_RECIPIENT", "message": text}]
     return answer
 
 
@@ -133,17 +143,19 @@ def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None
             if not is_there:
                 known = tx.column("SELECT name FROM work_gates ORDER BY name")
                 near_gates = [found.removeprefix("@") for found in near(gate, known) or ()] or None
+            why = f"The gate {gate} has no holder" if is_there else f"No gate has the name {gate}"
             raise GateHasNoHolder(
-                f"Nobody can hold the gate {gate}, so the task would never be done. "
-                f"{'Add a holder' if is_there else 'Make it with its holders'}: "
-                f"{to_add_holder(tx, gate)}",
+                f"{why}, so no worker could complete the task. "
+                f"{'Add a holder' if is_there else 'Create it with a holder'}:",
+                to_add_holder(tx, gate),
                 gate=gate,
                 did_you_mean=near_gates,
             )
         if not judges(tx, gate, (working,)):
             raise GateHasNoHolder(
-                f"Only @{working}, to whom the task is assigned, holds the gate {gate}, and nobody "
-                f"judges their own work. Add a holder: {to_add_holder(tx, gate)}",
+                f"Only the assignee @{working} holds the gate {gate}, and an agent cannot give a "
+                "verdict on its own work. Add a holder:",
+                to_add_holder(tx, gate),
                 gate=gate,
             )
 
@@ -151,7 +163,7 @@ def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None
 def take(
     tx: Transaction, request: verbs.TakeTask
 ) -> answers.TaskTaken | answers.TaskHeld | answers.TaskWaits:
-    """Take the task by a claim on it, extend the caller's own claim, or say who holds it."""
+    """Take the task by a claim on it, extend the caller's own claim, or return its holder."""
     task = open_task(tx, request.id)
     if waiting := open_dependencies(tx, task):
         return {"taken": False} | not_done_yet(f"{task.id} cannot be taken yet.", waiting)
@@ -167,7 +179,7 @@ def take(
         for first in answer["held_by"][:1]:
             answer["message"] = (
                 f"{task.id} is held by {first['holder']} until {first['expires_at']}. Do other "
-                "work, or ask."
+                "work, or ask the holder."
             )
         return {"taken": False} | answer
 
@@ -188,14 +200,17 @@ def take(
 
     notices: list[answers.TaskNotice] = answer.get("notices", [])
     if task.assignee is not None and agent_of(tx.state, task.assignee[1:]) != me:
-        message = f"{task.id} is assigned to {task.assignee}. Make sure that they know."
-        notices.append({"code": "ASSIGNED_TO_ANOTHER", "message": message})
+        text = f"{task.id} is assigned to {task.assignee}. Tell them that you have taken it."
+        notices.append({"code": "ASSIGNED_TO_ANOTHER", "message": text})
     own = {me, *workers(tx, task.id)}
     for gate in task.gates.split():
         if not judges(tx, gate, own):
-            message = f"Whoever holds the gate {gate} works on it, and nobody judges their own "
-            message += f"work. Add a holder: {to_add_holder(tx, gate)}"
-            notices.append({"code": "GATE_HAS_NO_HOLDER", "message": message})
+            text = message(
+                f"Only workers of {task.id} hold the gate {gate}, and an agent cannot give a "
+                "verdict on its own work. Add a holder:",
+                to_add_holder(tx, gate),
+            )
+            notices.append({"code": "GATE_HAS_NO_HOLDER", "message": text})
     return without_none(
         taken=True,
         task=task_view(tx, find_task(tx, task.id)),
@@ -209,8 +224,8 @@ def submit(tx: Transaction, request: verbs.SubmitTask) -> answers.TaskSubmitted:
     task = open_task(tx, request.id)
     claim = under_claim(tx, task, request.fence)
     commit, tree = request.commit, request.tree
-    # Only the worker's own clean runs say which tree a commit has. Runs of others must not keep
-    # the worker from submitting.
+    # Only the worker's own clean runs decide which tree a commit has. Runs of other agents must
+    # not prevent a submission.
     trees = [
         run.tree
         for run in evidence(tx, "commit_id = ? AND dirty = 0", commit)
@@ -218,17 +233,23 @@ def submit(tx: Transaction, request: verbs.SubmitTask) -> answers.TaskSubmitted:
     ]
     if tree is None:
         if not trees:
+            shell = f"interlock task submit {task.id} --commit {commit}"
+            tree_of = f"git rev-parse '{commit}^{{tree}}'"
             raise Usage(
-                f"The tree of {commit[:12]} is not known: you have no clean run at that commit. "
-                "Run evidence there first, give the tree too (--tree, with what git rev-parse "
-                "'COMMIT^{tree}' prints), or submit with the command interlock task submit "
-                f"{task.id} in the repository."
+                f"The tree of the commit {commit[:12]} is unknown, because you have no clean run "
+                "at that commit.",
+                Remedy(
+                    f"Run this in its repository: {shell}",
+                    http=f"Give `tree` too. `{tree_of}` prints it.",
+                    mcp=f"Run this in a shell, in its repository: `{shell}`",
+                ),
             )
         tree = trees[-1]
     if trees and tree not in trees:
         raise DigestMismatch(
-            f"Your runs at {commit[:12]} were on the tree {trees[-1][:12]}, not {tree[:12]}. "
-            "Submit them as git knows them: git rev-parse COMMIT^{tree}"
+            f"You submit the commit {commit[:12]} with the tree {tree[:12]}, but your runs at that "
+            f"commit were on the tree {trees[-1][:12]}. Give the tree that git prints: git "
+            f"rev-parse '{commit[:12]}^{{tree}}'"
         )
     outcome = {"task": task.id, "commit": commit, "tree": tree, "fence": claim.fence}
     tx.append("task_submitted", outcome)
@@ -252,9 +273,10 @@ def _ask_for_verdicts(tx: Transaction, task: Task) -> None:
     for sender, gates in due.items():
         commands = " and ".join(to_pass(tx, task, gate) for gate in gates)
         text = (
-            f"{task.id} was submitted by @{tx.caller.sender} at {(task.commit or '')[:12]}. "
-            f"Your verdict is due on {', '.join(gates)}: look at interlock task show {task.id}, "
-            f"then {commands}, or fail it with what is wrong."
+            f"@{tx.caller.sender} submitted {task.id} at {(task.commit or '')[:12]}. Your verdict "
+            f"is due at the {'gates' if gates[1:] else 'gate'} {', '.join(gates)}. Review the task "
+            f"(interlock task show {task.id}). Then pass it ({commands}), or fail it with a note "
+            f"(interlock gate fail {task.id} {gates[0]} --note TEXT)."
         )
         post(tx, sender, "wake", {"text": text}, thread=task.thread, wake=True)
 
@@ -321,7 +343,7 @@ def show_task(tx: Transaction, id: str) -> answers.TaskShown:
 
 
 def _entry(tx: Transaction, fact: Header) -> dict[str, Any]:
-    """A fact of the history: when, by whom, and its content."""
+    """A fact of the history with its time, its sender and its content."""
     entry: dict[str, Any] = without_none(
         seq=fact.seq,
         at=rfc3339(fact.at),
@@ -357,7 +379,7 @@ def _entry(tx: Transaction, fact: Header) -> dict[str, Any]:
 
 
 def _message(tx: Transaction, seq: int) -> RuleAnswer:
-    """A message of the task's thread. Its content is only for callers that may read it."""
+    """A message of the task's thread, with its content if the caller may read it."""
     message = by_seq(tx, seq)
     written = load(tx, message) if visible(tx, message) else None
     if written is None:

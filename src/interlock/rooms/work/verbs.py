@@ -1,7 +1,8 @@
 """The verbs of work: tasks, evidence, gates, verdicts and blockers.
 
 A worker takes a task by a claim on it, adds evidence for its criteria, and submits a commit. The
-holders of the task's gates judge that commit. The task is done when nothing is missing.
+holders of the task's gates pass or fail that commit. The worker completes the task when all its
+requirements are met.
 
 `tasks`, `evidence` and `gates` have the longer rules. `missing` lists the open requirements of a
 task. `records` reads the tables, and `fold` writes them.
@@ -16,6 +17,7 @@ from interlock.errors import (
     InvalidMessage,
     MissingScope,
     NameTaken,
+    Remedy,
     TooLarge,
     Usage,
 )
@@ -67,7 +69,7 @@ MAX_CRITERIA = 100
 MAX_EVIDENCE = 100
 MAX_HOLDERS = 100
 
-# The contract of the message limits these words, and so refuses others with InvalidMessage.
+# The schema of a message limits these values, so the refusal of others is InvalidMessage.
 TaskPriority = Annotated[
     Literal["low", "normal", "high", "critical"],
     Choice("low", "normal", "high", "critical", refusal=InvalidMessage),
@@ -119,7 +121,7 @@ FIX = "a command that fixes the problem"
 
 
 # A field of plain `str` in CreateTask, GiveVerdict and RaiseBlocker is also a member of a message.
-# The contract of that message limits it, and refuses it with InvalidMessage: see `checked`.
+# `checked` compares it with the schema of that message, and refuses it with InvalidMessage.
 
 
 class CreateTask(
@@ -230,8 +232,8 @@ class TakeTask(
 ):
     """Take a task by a claim on it, or extend your own claim.
 
-    Exit 0: you hold the task; the answer has the fence of your claim. Exit 1: another holder has
-    the task, or a task that it depends on is not done."""
+    Exit 0: you hold the task, and the answer has the fence of your claim. Exit 1: another holder
+    has the task, or a task that it depends on is not done."""
 
     id: TaskId
     branch: Branch | None = None
@@ -355,7 +357,7 @@ class PrepareEvidence(
 ):
     """Check whether evidence for a task would be accepted.
 
-    Ask this before a long run. If you work on the task, the answer has the fence to give with the
+    Call this before a long run. If you work on the task, the answer has the fence to give with the
     evidence."""
 
     task: TaskId
@@ -469,21 +471,29 @@ class CreateGate(
     replace: bool = False
 
     def decide(self, tx: Transaction) -> answers.GateMade:
+        from interlock.rooms.identity.verbs import ListAgents
+
         name = check_name(self.name, "", "gate")
         wanted = sorted({holder.removeprefix("@") for holder in self.holders})
         for holder in wanted:
             if not names.is_known(tx.state, holder):
                 raise GateHasNoHolder(
-                    f"Nobody has joined as @{holder[:80]}, so nobody can hold the gate {name} as "
-                    "that. Copy an address from interlock agents.",
+                    f"@{holder[:80]} is not registered, so it cannot hold the gate {name}. List "
+                    "the addresses:",
+                    Remedy("interlock agents", ListAgents()),
                     gate=name,
                     did_you_mean=near(holder, names.names(tx.state)),
                 )
         before = missing.listed(tx, name)
         if before and before != wanted and not self.replace:
+            flags = "".join(f" --holder {holder}" for holder in wanted)
             raise NameTaken(
-                f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
-                "holders in their place, add --replace.",
+                f"The gate {name} exists, with the holders {' '.join(map(address, before))}. "
+                "Replace them:",
+                Remedy(
+                    f"interlock gate create {name} --replace{flags}",
+                    CreateGate(name, tuple(wanted), replace=True),
+                ),
                 name=name,
             )
         if before != wanted:
@@ -517,7 +527,7 @@ class PrepareVerdict(
 ):
     """Check whether your verdict would be accepted.
 
-    Ask this before you run checks. The answer has the commit and the tree to judge."""
+    Call this before you run checks. The answer has the commit and the tree to review."""
 
     task: TaskId
     gate: Gate
@@ -539,13 +549,13 @@ class GiveVerdict(
     http="POST /v1/verdicts",
     mcp=Tool(
         "verdict task_id gate verdict commit [note] [fix] [evidence]",
-        "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
-        "fail should have a note and the commands that would fix it.",
+        "Pass or fail the submitted commit at a gate you hold; never your own work. With a fail, "
+        "give a note and the commands that fix the problem.",
         help={
             "task_id": "",
             "gate": "",
             "verdict": "",
-            "commit": "the commit you looked at; refused if another is submitted",
+            "commit": "the commit you reviewed; refused if another is submitted",
             "note": "",
             "fix": "commands",
             "evidence": "ids you relied on",
@@ -586,7 +596,7 @@ class GiveVerdict(
             task_id=self.task,
             gate=self.gate,
             verdict=self.verdict,
-            # A placeholder: the rule puts the submitted artifact here.
+            # A placeholder: `give_verdict` puts the submitted artifact here.
             artifact={"commit": "0" * 40, "tree": "0" * 40},
             note=self.note,
             fix=self.fix,
@@ -720,7 +730,7 @@ def message_payload(**members: Any) -> dict[str, Any]:
 
 
 def check_contract(type: str, **members: Any) -> None:
-    """Compare a request with the contract of the message that reports it. Raises InvalidMessage."""
+    """Compare a request with the schema of the message that reports it. Raises InvalidMessage."""
     # Pydantic takes longer to import than a whole command may run.
     from interlock.rooms.mail.payloads import check
 
@@ -731,7 +741,9 @@ def refuse_large(name: str, text: str, remedy: str) -> None:
     """Raise TooLarge for a text that does not fit into the log."""
     size = len(text.encode())
     if size > MAX_TEXT_BYTES:
-        raise TooLarge(f"{name} has {size} bytes; at most {MAX_TEXT_BYTES} are allowed. {remedy}")
+        raise TooLarge(
+            f"{name} has {size} bytes, and at most {MAX_TEXT_BYTES} are allowed. {remedy}"
+        )
 
 
 def without_secrets(payload: dict[str, Any]) -> dict[str, Any]:
