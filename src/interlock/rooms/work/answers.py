@@ -298,7 +298,7 @@ class Blocker(_Blocker):
 
 
 class VerdictWanted(TypedDict):
-    """`rules` is the digest of the checks that decided the gate's last verdict by checks."""
+    """`rules` is the digest of the checks that decided the last automatic verdict of the gate."""
 
     task: str
     gate: str
