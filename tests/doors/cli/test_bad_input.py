@@ -1,10 +1,10 @@
 """Bad input on every command: a coded error, exit 2 or 3, no traceback, nothing stored.
 
-The words of a command that work come from a row of its verb in `world/rows`. `KINDS` says by hand
-of what kind an argument or a flag is, so that a declaration that accepts too much does not check
-itself. The kind of any other argument or flag comes from the field that it fills. `BAD` lists for
-every kind what must be refused, and `FINE` what looks bad and is not. The rest of the file is about
-broken workspaces, broken standard streams and files that are not what they should be.
+The valid arguments of a command come from a row of its verb in `world/rows`. `KINDS` names the kind
+of an argument or a flag by hand, because a declaration that accepts too much must not check itself.
+The kind of any other argument or flag comes from the field that it fills. `BAD` lists for each kind
+the values that must be refused, and `FINE` values that look bad and are valid. Further tests are
+about broken workspaces, broken standard streams and invalid files.
 """
 
 import json
@@ -58,10 +58,10 @@ NOISE = random.Random(7).randbytes(10_000_000)
 LONG = "x" * 200_000
 CHUNKS = "SELECT count(*) FROM blob_chunks"
 
-# --- what is bad, by kind of value
+# --- bad values, by kind
 
 ANYWHERE = [
-    "\udcff\udcfe\udc80",  # bytes that are not UTF-8, as Python hands them over
+    "\udcff\udcfe\udc80",  # bytes that are not UTF-8, as Python decodes them
     "valid\udce9",
     "nul\0inside",
     "\ud800",
@@ -155,7 +155,7 @@ BAD: dict[str, list[str]] = {
     "key": [*EMPTY, *CONTROL, LONG],
     "mapping": [*EMPTY, *TRICKS, *CONTROL, "=", "vera", "vera=", "=vera", "Nobody=vera", LONG],
     "port": ["", *NUMBERS, "65536", HUGE, LONG],
-    # What may stand there is found out by the server itself.
+    # Only the server can check other values.
     "host": [""],
     "proxy": ["", "proxy.example", "192.0.2.256", "192.0.2.0/33", "0.0.0.0/0", *CONTROL, LONG],
     "url": ["", "interlock.example", "ftp://x", "https://", "https://x/y", *CONTROL, LONG],
@@ -165,7 +165,7 @@ BAD: dict[str, list[str]] = {
     "workspace": ["", "text", "text/below", "/dev/null/x", "/proc/nothing/here", "x" * 5000],
 }
 
-# What looks bad and is not: commands take it, as they should.
+# Values that look bad and are valid: commands must accept them.
 FINE: dict[str, list[str]] = {
     "line": ["日本語 \u202eabc", "-5", "- a list", "../..", "' OR 1=1 --", "x" * 100],
     "text": [*TRICKS, *CONTROL, " ", "-5", "日本語", LONG],
@@ -176,8 +176,8 @@ FINE: dict[str, list[str]] = {
 }
 
 
-# The arguments and flags of each kind. A name after a command's words is for that command, or for
-# all commands with that first word; it precedes the name alone.
+# The arguments and flags of each kind. A name after a command's words applies to that command, or
+# to all commands with that first word. It takes precedence over the name alone.
 OF_KIND = {
     "any word": ("guard REMOTE", "guard URL", "hook CLIENT", "hook EVENT"),
     "anything": ("--option",),
@@ -246,10 +246,10 @@ OF_SHAPE: dict[Shape, str] = {
     GLOB: "glob",
     FILE: "path",
 }
-# Tests of their own check these, or they may be anything at all.
+# These have tests of their own, or accept any value.
 NO_KIND = {"QUESTION|-", "TOKEN|-", "--payload", "--why"}
 
-# Words that work for the commands that call no verb, and where a row excludes other flags.
+# Valid arguments of commands that call no verb, and of commands whose row excludes other flags.
 WORDS = {
     "invite": "hugo",
     "task submit": "T-3 --from nova",
@@ -274,7 +274,7 @@ WORDS = {
     "schema": "send",
     "completion": "bash",
 }
-# Commands that take no notice of `--from` and `--session`.
+# Commands that ignore `--from` and `--session`.
 WITHOUT_SENDER = {
     *("up", "migrate", "repair", "doctor", "down", "mcp", "init", "run", "hook", "evidence run"),
     *("scrub", "guard install", "guard push", "schema", "completion", "token identify"),
@@ -284,7 +284,7 @@ WITHOUT_SENDER = {
 
 
 def slots(command: str) -> dict[str, str]:
-    """The kind of each argument and flag of a command that takes a value."""
+    """Return the kind of each argument and flag of a command that takes a value."""
     given = BY_NAME[command]
     names = [argument.name for argument in given.arguments]
     names += [flag.name for flag in given.flags if flag.placeholder]
@@ -296,12 +296,12 @@ def slots(command: str) -> dict[str, str]:
         elif given.verb is not None and (field := field_of(given.verb, name)) is not None:
             kinds[name] = kind_of(field.shape)
         else:
-            assert name in NO_KIND, f"{command}: say in KINDS of what kind {name} is."
+            assert name in NO_KIND, f"{command}: add the kind of {name} to KINDS."
     return kinds
 
 
 def kind_of(shape: Shape) -> str:
-    """The kind of the values of a field."""
+    """Return the kind of the values of a field."""
     match shape:
         case Several(each=each):
             return kind_of(each)
@@ -318,8 +318,8 @@ def kind_of(shape: Shape) -> str:
 
 
 class Sample(NamedTuple):
-    """Words that work: arguments, flags with their values, the sender that acts, and the words
-    after `--`."""
+    """Valid words of a command: arguments, flags with their values, the sender, and the words after
+    `--`."""
 
     arguments: list[str]
     flags: list[tuple[str, str | None]]
@@ -332,7 +332,7 @@ class Sample(NamedTuple):
 
 
 def typed(text: str) -> Sample:
-    """A sample from its words."""
+    """Return the sample of these words."""
     head, dashes, tail = text.partition("-- ")
     words = head.split()
     sender = words[words.index("--from") :] if "--from" in words else []
@@ -342,7 +342,7 @@ def typed(text: str) -> Sample:
     return Sample(words[:at], flags, sender, ["--", *tail.split()] if dashes else [])
 
 
-# `schema` knows every type, those of verbs too.
+# `schema` accepts every type, `send` only some.
 EXCEPT = {("schema", "evidence")}
 
 
@@ -351,14 +351,14 @@ def test_every_argument_and_flag_with_a_value_has_a_kind(command: str) -> None:
     assert set(slots(command).values()) <= BAD.keys()
 
 
-def test_every_kind_is_that_of_some_argument_or_flag() -> None:
+def test_every_kind_is_used_by_an_argument_or_flag() -> None:
     found = {kind for command in BY_NAME for kind in slots(command).values()}
     assert found == BAD.keys() - {"json", "session", "workspace"}
 
 
 class Bench:
-    """A copy of the furnished workspace, in which words are refused. Where it has a `twin`, both
-    must refuse them with the same text."""
+    """A copy of the furnished workspace that must refuse commands. With a `twin`, both must refuse
+    a command with the same text."""
 
     def __init__(self, furnished: Furnished, place: Place, twin: Place | None = None) -> None:
         self.place = place
@@ -381,7 +381,8 @@ class Bench:
         return self._samples[command]
 
     def _shortest(self, command: str) -> Sample:
-        """The row with the most arguments and the fewest flags, if possible without first steps."""
+        """Return the words of the row with the most arguments and the fewest flags, if possible one
+        without preparation."""
         verbs = [verb for verb, commands in COMMANDS_OF.items() if command in commands]
         rows = [row for verb in verbs for row in working(verb) if row.caller.session is None]
         rows = [row for row in rows if not {"cli", ON_THE_FILE} & {*row.not_at}]
@@ -398,7 +399,7 @@ class Bench:
         return self.sample(command).words()
 
     def with_value(self, command: str, slot: str, value: str) -> list[str]:
-        """The working words with one value replaced, and without those that exclude it."""
+        """Return the valid words with one value replaced, without the words that exclude it."""
         arguments, flags, sender, _ = self.sample(command)
         arguments = list(arguments)
         given = BY_NAME[command]
@@ -424,17 +425,17 @@ class Bench:
         return [*command.split(), *Sample(arguments, flags, sender, []).words()]
 
     def refused(self, words: list[str], stdin: bytes = b"", **environ: str) -> None:
-        """Notes what is wrong with the refusal of these words."""
+        """Collect the error if these words are not refused correctly."""
         try:
             first, *others = [self._refused(at, words, stdin, environ) for at in self.places]
-            assert all(other == first for other in others), f"{first} and not {others}"
+            assert all(other == first for other in others), f"{first} differs from {others}"
         except AssertionError as wrong:
             self.wrong.append(str(wrong))
 
     def _refused(
         self, place: Place, words: list[str], stdin: bytes, environ: dict[str, str]
     ) -> str:
-        """What one place says, in which nothing changes."""
+        """Run the words in one place, check that it stores nothing, and return its answer."""
         before = self._logged(place, "SELECT seq FROM head")[0][0]
         head, dashes, tail = _split(words)
         done = place.run(*head, "--json", *dashes, *tail, stdin=stdin, **environ)
@@ -456,14 +457,14 @@ class Bench:
         assert len(added) <= recorded, done
 
     def _logged(self, place: Place, sql: str) -> list[Any]:
-        """Asked over one connection, since there are thousands of questions."""
+        """Query the log over one open connection, because there are thousands of queries."""
         if place not in self._logs:
             self._logs[place] = apsw.Connection(str(place.workspace / "log.db"))
         return list(self._logs[place].execute(sql))
 
     def settle(self) -> None:
         shown = "\n---\n".join(self.wrong[:5])
-        assert not self.wrong, f"{len(self.wrong)} inputs were not refused as they should:\n{shown}"
+        assert not self.wrong, f"{len(self.wrong)} inputs were not refused correctly:\n{shown}"
         for place in self.places:
             assert place.run("audit", "verify", "--json").status == 0
             left = {"noise", "text", ".git", PROOF}
@@ -473,7 +474,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def first_place(furnished: Furnished, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The furnished workspace, with files that commands are given."""
+    """The furnished workspace, with files to name in commands."""
     place = furnished.copied(tmp_path_factory.mktemp("bench"))
     (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
     (place.root / "brief.md").write_text(BRIEF)
@@ -488,7 +489,7 @@ def first_place(furnished: Furnished, tmp_path_factory: pytest.TempPathFactory) 
 def bench(
     furnished: Furnished, first_place: Place, tmp_path: Path, served: ServersByWorkspace | None
 ) -> Iterator[Bench]:
-    """With a server, there is a twin without one."""
+    """A bench. If it has a server, it also has a twin without one."""
     twin = first_place.copied(tmp_path / "twin") if served is not None else None
     place = first_place.copied(tmp_path, served)
     with closing(Bench(furnished, place, twin)) as bench:
@@ -496,7 +497,8 @@ def bench(
 
 
 class Reused:
-    """The bench of tests that change nothing: the next test has it too, unless one has failed."""
+    """The bench of tests that change nothing. The next test gets the same bench, unless a test has
+    failed."""
 
     def __init__(self, fresh: Callable[[], Bench]) -> None:
         self._fresh = fresh
@@ -536,19 +538,19 @@ def unchanged(reused: Reused, only_through_servers: None) -> Bench:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Words before `--`, itself, and after."""
+    """Split words into those before `--`, `--` itself, and those after it."""
     if "--" not in words:
         return words, [], []
     at = words.index("--")
     return words[:at], ["--"], words[at + 1 :]
 
 
-# What runs a command is refused by its own rules: 125 instead of the refusal's own status. A hook
-# refuses nothing: to its client that would be a no.
+# `run` and `evidence run` exit with 125 on a refusal. `hook` never refuses, because its client
+# would treat that as a "no".
 REFUSING = [name for name in BY_NAME if name not in ("run", "evidence run", "hook")]
 
 
-def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(unchanged: Bench) -> None:
+def test_hook_accepts_any_input_and_stores_nothing(unchanged: Bench) -> None:
     before = unchanged.place.entries()
     for words in ([], ["--nope"], ["Stop", "--await=1"], ["a", "b", "c"], ["--session="]):
         assert unchanged.place.run("hook", *words).status == 0, words
@@ -560,7 +562,7 @@ def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(unchanged: Bench) 
 
 
 @pytest.mark.parametrize("command", REFUSING)
-def test_bad_values_are_refused_and_leave_nothing(command: str, unchanged: Bench) -> None:
+def test_bad_values_are_refused_and_store_nothing(command: str, unchanged: Bench) -> None:
     for slot, kind in slots(command).items():
         for value in [*BAD[kind], *ANYWHERE]:
             if (command, value) not in EXCEPT:
@@ -569,11 +571,11 @@ def test_bad_values_are_refused_and_leave_nothing(command: str, unchanged: Bench
 
 
 @pytest.mark.parametrize("command", REFUSING)
-def test_bad_usage_is_refused_and_leaves_nothing(command: str, unchanged: Bench) -> None:
+def test_bad_usage_is_refused_and_stores_nothing(command: str, unchanged: Bench) -> None:
     words = [*command.split(), *unchanged.words(command)]
     many = any(argument.many for c in COMMANDS if c.name == command for argument in c.arguments)
     for extra in ("--nope", "--nope=1", "-x", "--js", "--json=1", "--", *ANYWHERE):
-        # `--` alone changes nothing; a word after it is one too many.
+        # `--` alone is valid, so add surplus words after it.
         added = ["--", *["surplus"] * 3] if extra == "--" else [extra]
         if extra != "--" or not many:
             unchanged.refused([*words, *added])
@@ -594,7 +596,7 @@ def test_bad_usage_is_refused_and_leaves_nothing(command: str, unchanged: Bench)
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", [name for name in REFUSING if name not in WITHOUT_SENDER])
-def test_senders_and_sessions_that_cannot_be_are_refused(command: str, unchanged: Bench) -> None:
+def test_invalid_senders_and_sessions_are_refused(command: str, unchanged: Bench) -> None:
     words = [*command.split(), *unchanged.sample(command)._replace(sender=[]).words()]
     for value in BAD["sender"]:
         unchanged.refused([*words, f"--from={value}"])
@@ -618,15 +620,14 @@ TAKING: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("kind", FINE)
-def test_what_only_looks_bad_is_taken(kind: str, bench: Bench) -> None:
-    """The other half of the table: control characters in a body are content, not an attack on
-    the log, and a word such as `../..` in a note is a word."""
+def test_unusual_but_valid_values_are_accepted(kind: str, bench: Bench) -> None:
+    """Control characters in a body are content, and a word such as `../..` in a note is text."""
     place = bench.place
     for command, slot in TAKING[kind]:
         for value in FINE[kind]:
             words = bench.with_value(command, slot, value)
             done = place.run(*words, "--json")
-            assert done.status == int(command == "token identify"), done  # nobody's
+            assert done.status == int(command == "token identify"), done  # an unknown token
             if command == "pause":
                 place.ok("resume")
             shown = place.run(*words)
@@ -639,7 +640,7 @@ READING = {c.name: a.name for c in COMMANDS for a in c.arguments if a.name.endsw
 
 
 @pytest.mark.parametrize("command", READING)
-def test_ten_megabytes_of_noise_are_refused(command: str, unchanged: Bench) -> None:
+def test_ten_megabytes_of_random_bytes_are_refused(command: str, unchanged: Bench) -> None:
     words = unchanged.with_value(command, READING[command], "-")
     before = [place.query(CHUNKS) for place in unchanged.places]
     unchanged.refused(words, stdin=NOISE)
@@ -648,7 +649,7 @@ def test_ten_megabytes_of_noise_are_refused(command: str, unchanged: Bench) -> N
     assert [place.query(CHUNKS) for place in unchanged.places] == before
 
 
-def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(bench: Bench) -> None:
+def test_ten_megabytes_of_text_are_accepted_only_as_a_message(bench: Bench) -> None:
     text = b"0123456789abcdef" * 655_360
     sent = bench.place.ok("send", "@otto-cli", "-", "--from", "vera", stdin=text)["message"]
     whole = bench.place.ok("read", sent["id"], "--from", "otto-cli")
@@ -663,7 +664,7 @@ def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(bench: B
     assert bench.place.entries() == before
 
 
-def test_a_large_body_that_is_refused_leaves_no_piece_behind(bench: Bench) -> None:
+def test_refused_large_body_leaves_no_chunks(bench: Bench) -> None:
     text = b"x" * 3_000_000
     before = bench.place.query(CHUNKS)
     for words in (
@@ -680,7 +681,7 @@ def test_a_large_body_that_is_refused_leaves_no_piece_behind(bench: Bench) -> No
     assert bench.place.query(CHUNKS) == before
 
 
-def test_an_empty_standard_input_is_no_message(unchanged: Bench) -> None:
+def test_empty_standard_input_is_refused_as_a_message(unchanged: Bench) -> None:
     unchanged.refused(["send", "@otto-cli", "-", "--from", "vera"])
     unchanged.refused(["answer", unchanged.names["ask"], "-", "--from", "vera"])
     unchanged.settle()
@@ -689,7 +690,7 @@ def test_an_empty_standard_input_is_no_message(unchanged: Bench) -> None:
 # --- values with a test of their own
 
 
-def test_a_payload_that_does_not_fit_is_refused(unchanged: Bench) -> None:
+def test_invalid_payload_is_refused(unchanged: Bench) -> None:
     for payload in BAD["json"]:
         unchanged.refused(["send", "@otto-cli", f"--payload={payload}", "--from", "vera"])
     unchanged.settle()
@@ -722,7 +723,7 @@ TYPED: list[tuple[str, dict[str, object]]] = [
 ]
 
 
-def test_a_typed_payload_that_does_not_fit_is_refused(unchanged: Bench) -> None:
+def test_payload_that_is_invalid_for_its_type_is_refused(unchanged: Bench) -> None:
     for type, payload in TYPED:
         words = ["send", "@otto-cli", "--type", type, "--payload", json.dumps(payload)]
         unchanged.refused([*words, "--from", "vera"])
@@ -744,14 +745,14 @@ NO_LIMIT = [
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_limit_takes_whole_numbers_within_bounds(name: str, bench: Bench) -> None:
+def test_limit_accepts_only_whole_numbers_within_bounds(name: str, bench: Bench) -> None:
     for value in ["", *NO_LIMIT, "0" * 17 + "1" + "9" * 9]:
         bench.refused(["settings", name, value])
     bench.place.ok("send", "@otto-cli", "still works", "--from", "vera")
     bench.settle()
 
 
-def test_a_setting_takes_no_other_values(unchanged: Bench) -> None:
+def test_setting_refuses_invalid_values(unchanged: Bench) -> None:
     for value in ("(", "[a-", "a" * 201, "(?P<n>a)(?P=m)", "*"):
         unchanged.refused(["settings", "names.pattern", value])
     unchanged.refused(["settings", "recipients", "Strict"])
@@ -771,8 +772,8 @@ def test_all_or_none_of_several_messages_are_acknowledged(bench: Bench) -> None:
     assert bench.place.ok("inbox", "--from", "vera")["open"] == before > 0
 
 
-def test_bad_words_for_run_start_nothing(bench: Bench) -> None:
-    """As for a client of its own, 125 says that it never started."""
+def test_bad_arguments_of_run_start_no_process(bench: Bench) -> None:
+    """Exit 125 means that the client never started."""
     place = bench.place
     before = place.entries()
     for sender in ("nobody", "@", "../vera", "vera/../otto-cli", "\x1b[31m", "x" * 100_000):
@@ -786,15 +787,15 @@ def test_bad_words_for_run_start_nothing(bench: Bench) -> None:
     assert not (place.cwd / "ran").exists()
 
 
-def test_bad_words_for_a_run_of_evidence_start_nothing(bench: Bench) -> None:
-    """Words that cannot be are refused as everywhere; what only the workspace can refuse, by 125,
-    as the command's own status could be any other."""
+def test_bad_arguments_of_evidence_run_start_no_process(bench: Bench) -> None:
+    """Bad usage exits with 2, as everywhere. A refusal of the workspace exits with 125, because the
+    command itself can exit with any other status."""
     place = bench.place
     before = place.entries()
     ran = ("--", "touch", "ran")
     for flag, kind in slots("evidence run").items():
         if flag == "--spool":
-            continue  # where to write is found out after the run
+            continue  # the directory is checked only after the run
         about = [] if flag == "--task" else ["--task", "T-3"]
         for value in [*BAD[kind], *ANYWHERE]:
             given = [f"{flag}={value}", *about, "--from", "vera"]
@@ -832,7 +833,7 @@ WAITING = ("run", "watch", "ask", "up", "down", "mcp", "evidence run", "gate run
 
 
 def _may_run(words: list[str]) -> bool:
-    """Whether nothing would wait for long, start a server, or run what chance has written."""
+    """Return whether the words wait for nothing, start no server, and run no random command."""
     try:
         parsed = parse(words, COMMANDS, COMMON)
     except Usage:
@@ -877,7 +878,7 @@ def test_random_words_get_an_answer_or_a_coded_refusal(
 def test_random_words_get_an_answer_or_a_coded_refusal_from_a_server(
     served_spot: Place, begun: list[str], more: list[str]
 ) -> None:
-    assume("repair" not in begun)  # which opens the node's own copy, server or not
+    assume("repair" not in begun)  # repair opens the node's own copy, even if a server runs
     _check_words(served_spot, [*begun, *more])
 
 
@@ -896,15 +897,15 @@ def test_many_random_words_get_an_answer_or_a_coded_refusal(
 def test_many_random_words_get_an_answer_or_a_coded_refusal_from_a_server(
     served_spot: Place, begun: list[str], more: list[str]
 ) -> None:
-    assume("repair" not in begun)  # which opens the node's own copy, server or not
+    assume("repair" not in begun)  # repair opens the node's own copy, even if a server runs
     _check_words(served_spot, [*begun, *more])
 
 
 def _check_words(spot: Place, words: list[str]) -> None:
-    # A workspace or a file that chance named would lie outside of the test's own.
+    # A random path could be outside of the test's directory.
     assume(not any("workspace" in word or "/" in word.partition("=")[2] for word in words))
     assume(not any(word.startswith("/") for word in words))
-    assume("hook" not in words)  # which answers its client in that one's form
+    assume("hook" not in words)  # a hook answers in the client's own format
     assume(_may_run(["--json", *words]))
     before = spot.entries()
     done = spot.run("--json", *words)
@@ -948,7 +949,7 @@ def _check_input(spot: Place, data: bytes) -> None:
         assert spot.ok("read", id, "--from", "otto-cli")["payload"]["text"].encode() == data
 
 
-# --- files that are not what they should be
+# --- invalid files
 
 
 CHANGED_PROOFS: list[dict[str, object]] = [
@@ -984,7 +985,7 @@ CHANGED_PROOFS: list[dict[str, object]] = [
 
 
 def _no_good(place: Place, *words: str) -> Iterator[str]:
-    """What is wrong with an answer that should be a refusal, or say that there is damage."""
+    """Yield the error if the answer is neither a refusal nor a report of damage."""
     try:
         done = place.run(*words, "--json")
         assert done.json.get("code") in ("USAGE", "LOG_DAMAGED"), done
@@ -992,7 +993,7 @@ def _no_good(place: Place, *words: str) -> Iterator[str]:
         yield str(wrong)
 
 
-def test_a_proof_that_was_changed_is_refused_or_does_not_hold(joined: Place) -> None:
+def test_changed_proof_is_refused_or_not_valid(joined: Place) -> None:
     proof = joined.ok("audit", "prove", "2")
     file = joined.cwd / "changed.json"
     wrong = []
@@ -1022,7 +1023,7 @@ NO_EXPORTS = [
 ]
 
 
-def test_a_file_that_is_no_export_is_refused_or_found_damaged(joined: Place) -> None:
+def test_file_that_is_not_an_export_is_refused_or_damaged(joined: Place) -> None:
     file = joined.cwd / "export.jsonl"
     wrong = []
     for lines in NO_EXPORTS:
@@ -1049,8 +1050,8 @@ FORGED_HEADERS: list[dict[str, object]] = [
 ]
 
 
-def test_an_export_with_a_header_of_another_shape_is_found_damaged(joined: Place) -> None:
-    """Whoever forges an export writes what they like into it; verify must say so, not fall."""
+def test_export_with_a_malformed_header_is_found_damaged(joined: Place) -> None:
+    """A forged export can contain anything. verify must report it and not fail."""
     made = joined.cwd / "made.jsonl"
     joined.ok("audit", "export", str(made))
     about, first, *rest = made.read_text().splitlines()
@@ -1065,15 +1066,15 @@ def test_an_export_with_a_header_of_another_shape_is_found_damaged(joined: Place
 
 
 @pytest.mark.parametrize("note", [b"", b"x", NOISE[:1000], b"a\n1\nb\n\n\xe2\x80\x94 x y\n", b"{}"])
-def test_a_checkpoint_of_somebody_else_is_refused(note: bytes, joined: Place) -> None:
+def test_invalid_checkpoint_is_refused(note: bytes, joined: Place) -> None:
     file = joined.cwd / "note"
     file.write_bytes(note)
     joined.no("USAGE", "audit", "verify", "--checkpoint", str(file))
 
 
 @pytest.mark.parametrize("target", ["no/such/directory/x", "text/below", "x" * 5000])
-def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, joined: Place) -> None:
-    """Not the workspace is at fault, and the message must not send people there."""
+def test_unwritable_target_is_a_usage_error(target: str, joined: Place) -> None:
+    """The message must not blame the workspace."""
     (joined.cwd / "text").write_text("t")
     for words in (["backup"], ["audit", "export"]):
         wrong = joined.no("USAGE", *words, target)
@@ -1084,7 +1085,7 @@ def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, joi
 
 
 def _coded(place: Place, *codes: str) -> None:
-    """Looking and writing are refused with one of these codes, and in text with a sentence."""
+    """Check that reads and writes are refused with one of these codes, and with a text."""
     for words in (["status"], ["join", "otto"], ["inbox"], ["claim", "list"], ["audit", "verify"]):
         done = place.run(*words, "--json")
         assert done.json["code"] in codes, done
@@ -1106,17 +1107,17 @@ def test_a_workspace_below_a_file_is_refused(below: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/proc/self/nothing", "/sys/nothing", "x" * 5000])
-def test_a_workspace_that_cannot_be_made_is_refused(path: str, place: Place) -> None:
+def test_workspace_that_cannot_be_created_is_refused(path: str, place: Place) -> None:
     _coded(place.but(INTERLOCK_WORKSPACE=path), "ENGINE_UNAVAILABLE", "NOT_A_WORKSPACE")
 
 
-def test_a_workspace_whose_name_is_no_text_works_or_is_refused(place: Place) -> None:
+def test_workspace_path_that_is_not_utf8_works_or_is_refused(place: Place) -> None:
     named = os.fsdecode(os.fsencode(str(place.root)) + b"/\xff\xfe")
     done = place.run("status", "--json", INTERLOCK_WORKSPACE=named)
     assert done.status in (0, 2, 4), done
 
 
-def test_a_directory_of_other_files_is_left_alone(place: Place) -> None:
+def test_directory_with_other_files_is_left_alone(place: Place) -> None:
     place.workspace.mkdir()
     (place.workspace / "thesis.txt").write_text("mine")
     _coded(place, "NOT_A_WORKSPACE")
@@ -1131,7 +1132,7 @@ def test_a_directory_that_cannot_be_written_is_refused(place: Place) -> None:
     place.workspace.mkdir()
     place.workspace.chmod(0o500)
     if _is_root():
-        # Modes do not bind root; a directory of the kernel's does.
+        # Root ignores file modes, but cannot write to a directory of the kernel.
         place = place.but(INTERLOCK_WORKSPACE="/proc/self")
         _coded(place, "NOT_A_WORKSPACE", "ENGINE_UNAVAILABLE")
     else:
@@ -1152,7 +1153,7 @@ def _foreign(place: Place, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("data", [b"just text, and no database\n" * 400, NOISE[:50_000]])
-def test_a_log_that_is_no_database_is_refused_and_left_alone(data: bytes, place: Place) -> None:
+def test_log_that_is_not_a_database_is_refused_and_left_alone(data: bytes, place: Place) -> None:
     log = _foreign(place, data)
     _coded(place, "NOT_A_WORKSPACE")
     assert log.read_bytes() == data
@@ -1167,7 +1168,7 @@ def _database(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def test_somebody_elses_database_is_refused_and_left_alone(place: Place) -> None:
+def test_foreign_database_is_refused_and_left_alone(place: Place) -> None:
     place.workspace.mkdir()
     log = place.workspace / "log.db"
     _database(log, "CREATE TABLE mine(x)", "INSERT INTO mine VALUES (1)")
@@ -1177,14 +1178,14 @@ def test_somebody_elses_database_is_refused_and_left_alone(place: Place) -> None
     assert [file.name for file in place.workspace.iterdir()] == ["log.db"]
 
 
-def test_a_database_with_our_mark_and_nothing_of_ours_is_refused(place: Place) -> None:
+def test_database_with_our_application_id_and_foreign_tables_is_refused(place: Place) -> None:
     place.workspace.mkdir()
     mark = f"PRAGMA application_id = {0x494C4B31}"
     _database(place.workspace / "log.db", mark, "CREATE TABLE mine(x)")
     _coded(place, "NOT_A_WORKSPACE", "LOG_DAMAGED")
 
 
-def test_a_newer_format_is_refused_and_says_to_upgrade(joined: Place) -> None:
+def test_newer_format_is_refused_with_a_request_to_upgrade(joined: Place) -> None:
     joined.query("PRAGMA user_version = 99")
     _coded(joined, "NEWER_VERSION")
     assert "Upgrade" in joined.no("NEWER_VERSION", "status")["message"]
@@ -1197,7 +1198,7 @@ def test_a_log_last_used_on_another_host_is_refused_until_it_is_adopted(joined: 
     joined.ok("status")
 
 
-def test_a_log_cut_short_is_refused_or_found_damaged(joined: Place) -> None:
+def test_truncated_log_is_refused_or_found_damaged(joined: Place) -> None:
     for number in range(30):
         joined.ok("send", "@vera", f"message {number} " * 200, "--from", "otto-cli")
     log = joined.workspace / "log.db"
@@ -1215,11 +1216,11 @@ def test_a_log_cut_short_is_refused_or_found_damaged(joined: Place) -> None:
         pytest.param("keys", marks=pytest.mark.embedded("a node writes nothing without the key")),
     ],
 )
-def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
+def test_file_in_place_of_a_directory_causes_at_most_a_coded_error(
     name: str, joined: Place
 ) -> None:
-    """A disk that is full or a mode that is wrong looks the same: something beside the log cannot
-    be written. What was answered must be true all the same."""
+    """A full disk or a wrong mode has the same effect: a file next to the log cannot be written.
+    The answers must still be correct."""
     directory = joined.workspace / name
     if directory.is_dir():
         for file in directory.iterdir():
@@ -1243,10 +1244,10 @@ def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
         assert joined.query("SELECT count(*) FROM identity_senders") == before, done
 
 
-def test_an_answer_is_true_where_the_checkpoint_beside_the_log_cannot_be_kept(
+def test_answer_is_correct_if_the_checkpoint_cannot_be_written(
     joined: Place,
 ) -> None:
-    """Every so many entries a checkpoint is written beside the log, after the commit."""
+    """After a number of entries, a checkpoint is written next to the log, after the commit."""
     (joined.workspace / "checkpoints").write_text("in the way")
     for number in range(130):
         before = len(joined.query("SELECT seq FROM mail_messages"))
@@ -1255,8 +1256,8 @@ def test_an_answer_is_true_where_the_checkpoint_beside_the_log_cannot_be_kept(
         assert (done.status, stored) == (0, 1), done
 
 
-def test_every_command_survives_a_directory_that_is_gone(joined: Place) -> None:
-    """A worktree that was removed under a running client."""
+def test_commands_work_or_refuse_in_a_removed_directory(joined: Place) -> None:
+    """This happens when a user removes the worktree of a running client."""
     gone = joined.root / "gone"
     gone.mkdir()
     script = (
@@ -1298,7 +1299,7 @@ def _shell(place: Place, script: str) -> "subprocess.CompletedProcess[bytes]":
     )
 
 
-def test_a_closed_standard_input_is_no_defect(joined: Place) -> None:
+def test_closed_standard_input_is_refused_without_a_defect(joined: Place) -> None:
     before = joined.entries()
     done = _shell(joined, "interlock send @vera - --from otto-cli --json <&-")
     assert done.returncode == 2, done
@@ -1307,7 +1308,7 @@ def test_a_closed_standard_input_is_no_defect(joined: Place) -> None:
 
 
 @pytest.mark.parametrize("flag", ["", "--json"])
-def test_a_closed_standard_output_is_no_defect(flag: str, joined: Place) -> None:
+def test_closed_standard_output_is_reported_without_a_defect(flag: str, joined: Place) -> None:
     done = _shell(joined, f"interlock send @vera hi --from otto-cli {flag} >&-")
     assert b"Traceback" not in done.stderr, done
     assert b"cannot write its answer (standard output is closed)." in done.stderr, done
@@ -1315,7 +1316,7 @@ def test_a_closed_standard_output_is_no_defect(flag: str, joined: Place) -> None
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_a_run_whose_streams_are_closed_is_recorded_and_exits_as_its_command_does(
+def test_run_with_closed_streams_is_recorded_with_its_exit_status(
     closed: str, joined: Place
 ) -> None:
     command = "sh -c 'echo out; echo err >&2; exit 3'"
@@ -1329,7 +1330,7 @@ def test_a_run_whose_streams_are_closed_is_recorded_and_exits_as_its_command_doe
 
 @pytest.mark.parametrize("flag", ["", "--json"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_standard_output_does_not_say_that_nothing_was_done(
+def test_full_standard_output_does_not_claim_that_nothing_was_done(
     flag: str, joined: Place
 ) -> None:
     before = joined.entries()
@@ -1358,14 +1359,14 @@ def test_bytes_that_are_not_utf8_are_refused_as_arguments_of_a_process(joined: P
     assert joined.entries() == before
 
 
-def test_noise_is_refused_by_a_process_too(joined: Place) -> None:
+def test_random_bytes_are_refused_by_a_real_process(joined: Place) -> None:
     before = joined.entries()
     done = joined.process("send", "@vera", "-", "--from", "otto-cli", "--json", stdin=NOISE)
     assert (done.status, done.json["code"]) == (2, "INVALID_MESSAGE")
     assert joined.entries() == before
 
 
-def test_the_longest_argument_a_process_can_have_is_taken(joined: Place) -> None:
+def test_longest_argument_of_a_process_is_accepted(joined: Place) -> None:
     text = "x" * 131_000
     words = ("send", "@vera", text, "--from", "otto-cli", "--json")
     id = joined.process(*words).json["message"]["id"]

@@ -1,4 +1,4 @@
-"""Briefs: what is read from Markdown and front matter, and what is refused with its line."""
+"""Briefs: the parts that the parser reads from Markdown and front matter, and its refusals."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ People cannot log in.
 ## Acceptance criteria
 
 - [ ] The tests pass
-- [x] Nobody is
+- [x] No user is
   locked out
 
 ## Steps
@@ -57,7 +57,7 @@ def test_a_whole_brief_is_read() -> None:
     assert brief == Brief(
         title="Fix the login",
         brief=WHOLE.partition("# Fix the login\n\n")[2].rstrip("\n"),
-        criteria=("The tests pass", "Nobody is locked out"),
+        criteria=("The tests pass", "No user is locked out"),
         id="B-0444",
         gates=("athena", "vera"),
         priority="high",
@@ -67,7 +67,7 @@ def test_a_whole_brief_is_read() -> None:
     )
 
 
-def test_what_is_not_said_is_absent() -> None:
+def test_parts_not_given_are_absent() -> None:
     assert parse("# Fix it") == Brief("Fix it", "")
 
 
@@ -88,7 +88,7 @@ def test_line_endings_and_a_byte_order_mark_change_nothing(ending: str) -> None:
         ("# Ünïcödé ✓", "Ünïcödé ✓"),
     ],
 )
-def test_a_title_is_a_first_heading(heading: str, title: str) -> None:
+def test_first_heading_is_the_title(heading: str, title: str) -> None:
     assert parse(f"{heading}\n\ntext") == Brief(title, "text")
 
 
@@ -106,7 +106,7 @@ def test_a_section_of_criteria_may_be_underlined() -> None:
 
 
 @pytest.mark.parametrize("text", ["- one\n===", "> one\n===", "one\ntwo\n===", "\n==="])
-def test_what_is_no_line_of_its_own_is_no_title_when_underlined(text: str) -> None:
+def test_underline_makes_a_title_only_of_a_one_line_paragraph(text: str) -> None:
     refused(text)
 
 
@@ -132,12 +132,12 @@ def test_text_before_the_title_is_kept() -> None:
     assert parse("A note.\n\n# T\n\nText.") == Brief("T", "A note.\n\n\nText.")
 
 
-def test_a_title_in_front_matter_goes_before_the_heading_and_keeps_it() -> None:
+def test_title_in_front_matter_takes_precedence_and_keeps_the_heading() -> None:
     brief = parse("---\ntitle: Mine\n---\n# Another\ntext")
     assert (brief.title, brief.brief) == ("Mine", "# Another\ntext")
 
 
-def test_a_title_that_is_said_twice_is_shown_once() -> None:
+def test_title_given_twice_is_removed_from_the_text() -> None:
     assert parse("---\ntitle: Mine\n---\n# Mine\ntext") == Brief("Mine", "text")
 
 
@@ -181,11 +181,11 @@ def test_with_a_section_of_criteria_only_its_checklists_count(heading: str) -> N
 
 
 @pytest.mark.parametrize("heading", ["## Criteria for the library", "## Accepted", "Criteria"])
-def test_other_headings_make_no_section(heading: str) -> None:
+def test_other_headings_are_no_section_of_criteria(heading: str) -> None:
     assert criteria("- [ ] a", "", heading, "", "- [ ] b") == ("a", "b")
 
 
-def test_a_section_has_those_below_it_and_may_come_twice() -> None:
+def test_section_of_criteria_has_subsections_and_can_repeat() -> None:
     lines = ("## Acceptance", "- [ ] a", "### Server", "- [ ] b", "## Other", "- [ ] no")
     assert criteria(*lines, "### Acceptance", "- [ ] c", "## End", "- [ ] no") == ("a", "b", "c")
 
@@ -223,7 +223,7 @@ def test_a_box_under_a_box_is_a_criterion_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("after", ["---", "* * *", "## Heading", "> said", "```\ncode\n```"])
-def test_an_item_ends_where_something_else_begins(after: str) -> None:
+def test_item_ends_where_other_content_starts(after: str) -> None:
     assert criteria("- [ ] one", *after.split("\n"), "text") == ("one",)
 
 
@@ -242,18 +242,18 @@ def test_an_item_ends_where_something_else_begins(after: str) -> None:
         "- [ ] `code`\n<!-- unseen -->",
     ],
 )
-def test_boxes_in_code_and_comments_are_none(block: str) -> None:
+def test_boxes_in_code_and_comments_are_ignored(block: str) -> None:
     found = criteria(*block.split("\n"), "", "- [ ] yes")
     assert found[-1] == "yes"
     assert not any("no" in each or "unseen" in each for each in found)
 
 
-def test_a_line_of_code_in_backticks_begins_no_fence() -> None:
+def test_inline_code_starts_no_fence() -> None:
     assert criteria("```code``` is code", "", "- [ ] yes") == ("yes",)
 
 
 @pytest.mark.parametrize("block", ["```\n# A", "~~~\n```", "<!-- note", "````\n```"])
-def test_a_fence_or_comment_that_never_ends_is_refused(block: str) -> None:
+def test_code_or_comment_without_an_end_is_refused(block: str) -> None:
     refusal = refused(f"# T\n\n{block}\n- [ ] lost")
     assert refusal.members["line"] == 3
     assert "has no end" in refusal.message
@@ -262,14 +262,14 @@ def test_a_fence_or_comment_that_never_ends_is_refused(block: str) -> None:
 @pytest.mark.parametrize(
     "item", ["- []", "- [] a", "-[ ] a", "- [ ]a", "* [  ] a", "1.[x] a", "- [x]a"]
 )
-def test_what_is_nearly_a_box_is_refused_and_not_lost(item: str) -> None:
+def test_malformed_box_is_refused(item: str) -> None:
     refusal = refused(f"# T\n\n{item}")
     assert refusal.members["line"] == 3
     assert "- [ ] text" in refusal.message
 
 
 @pytest.mark.parametrize("item", ["> - [ ] a", ">- [x] a", "> > 1. [ ] a", "> said\n> * [ ] a"])
-def test_a_box_in_a_quotation_is_refused_and_not_lost(item: str) -> None:
+def test_box_in_a_quotation_is_refused(item: str) -> None:
     refusal = refused(f"# T\n\n- [ ] b\n\n{item}")
     assert refusal.members["line"] == 5 + item.count("\n")
     assert "remove the >" in refusal.message
@@ -330,7 +330,7 @@ def test_a_value_is_a_word_or_quoted(written: str, value: str) -> None:
         ("['a'' # b']", ("a' # b",)),
     ],
 )
-def test_a_list_may_stand_in_brackets(written: str, values: tuple[str, ...]) -> None:
+def test_list_can_be_in_brackets(written: str, values: tuple[str, ...]) -> None:
     assert front(f"labels: {written}").labels == values
 
 
@@ -339,11 +339,11 @@ def test_a_list_may_have_a_line_for_each_entry() -> None:
     assert (brief.labels, brief.id) == (("a", "b"), "c")
 
 
-def test_empty_front_matter_is_none() -> None:
+def test_empty_front_matter_sets_nothing() -> None:
     assert front() == Brief("T", "")
 
 
-def test_a_rule_later_in_the_text_is_no_front_matter() -> None:
+def test_horizontal_rule_in_the_text_is_not_front_matter() -> None:
     assert parse("# T\n---\nid: x\n---").id is None
 
 
@@ -400,19 +400,19 @@ def test_other_front_matter_is_refused_with_its_line(lines: list[str], number: i
     assert f"Line {number} of the brief" in refusal.message
 
 
-def test_an_unknown_key_is_refused_with_those_that_are_near() -> None:
+def test_unknown_key_is_refused_with_near_matches() -> None:
     refusal = refused("---\nlabel: a\n---\n# T")
     assert refusal.members["did_you_mean"] == ["labels"]
     assert "depends_on" in refusal.message
 
 
-def test_front_matter_in_toml_is_refused_with_what_to_write() -> None:
+def test_toml_front_matter_is_refused_with_the_valid_form() -> None:
     refusal = refused('+++\ntitle = "T"\n+++\n# T')
     assert refusal.members["line"] == 1
     assert "between lines of ---" in refusal.message
 
 
-def test_front_matter_that_never_ends_is_refused() -> None:
+def test_front_matter_without_an_end_is_refused() -> None:
     assert "Close it with a line of ---" in refused("---\nid: a\n# T").message
 
 
@@ -466,7 +466,7 @@ HUGE = 400_000
     ],
     ids=range(13),
 )
-def test_a_huge_brief_is_read_in_one_pass(text: str) -> None:
-    """In a time that grows as the square, these would not end."""
+def test_huge_brief_is_read_in_linear_time(text: str) -> None:
+    """In quadratic time, these would take too long."""
     met = outcome(text)
     assert not isinstance(met, Usage) or len(met.message) < 500

@@ -1,5 +1,5 @@
-"""The command line as programs rely on it: every command's answer, the conventions that hold for
-all of them, the exit statuses, and the JSON that the interface promises member by member."""
+"""The command line as programs use it: the answer of every command, the conventions of all
+commands, the exit statuses, and the JSON members that the interface promises."""
 
 import importlib.util
 import json
@@ -46,7 +46,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 def _cases() -> list[Any]:
     files = sorted(CASES.glob("*.json"))
     if not files:
-        return [pytest.param(None, id="the shared cases are not here")]
+        return [pytest.param(None, id="the shared cases are missing")]
     return [
         pytest.param(case, id=f"{file.stem}: {case['name']}")
         for file in files
@@ -54,8 +54,8 @@ def _cases() -> list[Any]:
     ]
 
 
-def _player() -> ModuleType:
-    """The shared runner of cases, as a module of its own."""
+def _runner() -> ModuleType:
+    """Import the shared runner of the cases."""
     spec = importlib.util.spec_from_file_location("shared_cases", CASES / "run.py")
     assert spec is not None
     assert spec.loader is not None
@@ -65,10 +65,10 @@ def _player() -> ModuleType:
 
 
 @pytest.mark.parametrize("case", _cases())
-def test_a_shared_case_plays_as_written(case: Any, place: Place) -> None:
+def test_shared_case_gives_the_expected_answers(case: Any, place: Place) -> None:
     if case is None:
         pytest.skip(f"{CASES} does not exist")
-    player = _player()
+    runner = _runner()
 
     def call(words: list[str], environ: dict[str, str], stdin: str | None = None) -> Any:
         done = place.run(
@@ -80,8 +80,8 @@ def test_a_shared_case_plays_as_written(case: Any, place: Place) -> None:
         completed = subprocess.CompletedProcess(words, done.status, done.text, done.complaint)
         return completed, done.json
 
-    player.__dict__["call"] = call
-    assert player.play(case) is None
+    runner.__dict__["call"] = call
+    assert runner.play(case) is None
 
 
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"{CASES} does not exist")
@@ -132,7 +132,7 @@ def test_the_shared_runner_passes_with_the_real_command_and_real_servers(place: 
 
 
 def _examples() -> list[tuple[str, Row]]:
-    """A row that works for each command of each verb, and one whose answer is a plain no."""
+    """Return for each command of each verb a row that succeeds, and a row with a plain "no"."""
     found = []
     for verb, commands in COMMANDS_OF.items():
         for command in commands:
@@ -144,7 +144,7 @@ def _examples() -> list[tuple[str, Row]]:
     return found
 
 
-# After a commit that crosses no claim it prints nothing.
+# `guard note` prints nothing after a commit that touches no claimed file.
 SILENT = {"guard note"}
 
 
@@ -180,9 +180,9 @@ def check_text(command: str, done: Done, status: int = 0) -> None:
     assert not done.text.startswith("{") or command == "schema"
 
 
-# Words that work in the furnished workspace, where brief.md is a brief and made.proof a proof. They
-# are of commands that call no verb, name a relative file, or read a token from standard input.
-# Commands that end otherwise have tests of their own.
+# Arguments that succeed in the furnished workspace, for commands that call no verb, name a relative
+# file, or read a token from standard input. brief.md is a brief, and made.proof a proof. The
+# commands in ELSEWHERE have tests of their own, because they end in other ways.
 ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
 ELSEWHERE |= {"migrate", "repair", "hook"}
 SAMPLES = {
@@ -216,7 +216,7 @@ def sample_place(furnished: Furnished, tmp_path: Path, served: ServersByWorkspac
 
 @pytest.mark.parametrize("name", DIRECT_ONLY)
 def test_each_test_that_runs_without_a_server_exists(name: str) -> None:
-    # Importing them would only work where pytest has collected them too.
+    # Read the files: a module can be imported only if pytest has collected it.
     modules = (path for path in TESTS.rglob("test_*.py") if path.stem in BOTH_WAYS)
     assert any(f"def {name}(" in module.read_text() for module in modules)
 
@@ -276,11 +276,11 @@ def test_did_you_mean_only_names_agents_that_exist(joined: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["inbox", "--help"], ["help", "send"]])
-def test_help_too_is_one_document_with_json(words: list[str], place: Place) -> None:
+def test_help_with_json_prints_one_document(words: list[str], place: Place) -> None:
     assert place.run(*words, "--json").status == 0
 
 
-def test_flags_stand_before_or_after_arguments(joined: Place) -> None:
+def test_flags_are_accepted_before_and_after_arguments(joined: Place) -> None:
     for words in (
         ["--json", "--from", "otto-cli", "send", "@vera", "hi"],
         ["send", "--from", "otto-cli", "--json", "@vera", "hi"],
@@ -313,7 +313,7 @@ def test_worktree_true_is_the_path_true(joined: Place) -> None:
     assert joined.ok(*words)["claim"]["worktree"] == "true"
 
 
-def test_what_is_not_given_is_absent(joined: Place) -> None:
+def test_values_not_given_are_absent(joined: Place) -> None:
     claim = joined.ok("claim", "acquire", "--item", "B-1", "--from", "vera")["claim"]
     absent = {"surface", "session", "branch", "worktree", "note", "paths", "repo"}
     assert not absent & set(claim)
@@ -325,7 +325,7 @@ def test_what_is_not_given_is_absent(joined: Place) -> None:
     ("typed", "seconds"),
     [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604_800), ("45", 45), ("365d", 31_536_000)],
 )
-def test_durations_are_written_so(typed: str, seconds: int, joined: Place) -> None:
+def test_valid_durations_are_read_as_seconds(typed: str, seconds: int, joined: Place) -> None:
     before = _ms(joined.ok("status")["now"])
     words = ("claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
     claim = joined.ok(*words)["claim"]
@@ -356,7 +356,7 @@ def test_a_message_is_named_by_id_prefix_or_position(joined: Place) -> None:
     joined.no("NOT_FOUND", "read", f"#{sent['seq'] + 1}", "--from", "vera")
 
 
-def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(joined: Place) -> None:
+def test_empty_task_list_names_the_command_for_ended_tasks(joined: Place) -> None:
     joined.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
     joined.ok("task", "cancel", "B-1", "--from", "vera")
     told = "No live tasks. To list ended tasks too: interlock task list --state all"
@@ -366,7 +366,7 @@ def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(joined: Place
     assert joined.run("task", "list", "--state", "done").text.strip() == "No tasks."
 
 
-def test_wait_is_the_word_for_waiting(joined: Place) -> None:
+def test_wait_is_the_only_flag_for_waiting(joined: Place) -> None:
     flags = {command.name for command in COMMANDS if any(f.name == "--wait" for f in command.flags)}
     assert flags == {"ask", "inbox", "claim acquire"}
     every = {flag.name for command in COMMANDS for flag in command.flags}
@@ -382,19 +382,19 @@ def test_python_m_and_the_installed_command_are_the_same(joined: Place) -> None:
     assert json.loads(ran.stdout) == joined.process("agents", "--json").json
 
 
-def test_the_version_is_told(place: Place) -> None:
+def test_version_is_printed(place: Place) -> None:
     assert place.run("--version").text == f"interlock {__version__}\n"
     assert place.run("--version", "--json").json == {"version": __version__}
     assert place.process("version").text == f"interlock {__version__}\n"
 
 
-def test_a_command_that_needs_no_workspace_makes_none(place: Place) -> None:
+def test_command_that_needs_no_workspace_creates_none(place: Place) -> None:
     for words in (["schema", "send"], ["completion", "bash"], ["help"], ["--version"], ["nope"]):
         place.run(*words)
     assert not place.workspace.exists()
 
 
-def test_status_shows_the_directory_to_the_owner_alone(joined: Place) -> None:
+def test_status_shows_the_directory_only_to_the_owner(joined: Place) -> None:
     assert str(joined.workspace) in joined.run("status").text
     done = joined.run("status", INTERLOCK_TOKEN=joined.token_of("otto-cli"))
     assert done.status == 0, done
@@ -415,7 +415,7 @@ def test_a_plain_no_exits_with_1(joined: Place) -> None:
     assert (claimed.status, claimed.json["claimed"]) == (1, True)
 
 
-def test_a_damaged_log_exits_with_1_and_names_the_place(joined: Place) -> None:
+def test_damaged_log_exits_with_1_and_names_the_entry(joined: Place) -> None:
     joined.ok("send", "@vera", "hi", "--from", "otto-cli")
     joined.query("UPDATE bodies SET body = CAST(replace(body, 'hi', 'ho') AS BLOB) WHERE seq = 6")
     wrong = joined.no("LOG_DAMAGED", "audit", "verify")
@@ -443,8 +443,8 @@ def test_a_damaged_log_exits_with_1_and_names_the_place(joined: Place) -> None:
         ("NAME_TAKEN", "join otto-cli"),
         ("NAME_TAKEN", "group create vera --member @otto-cli"),
         ("NO_IDENTITY", "whoami"),
-        ("UNKNOWN_SENDER", "whoami --from nobody"),
-        ("UNKNOWN_SENDER", "token mint --sender nobody"),
+        ("UNKNOWN_SENDER", "whoami --from ghost"),
+        ("UNKNOWN_SENDER", "token mint --sender ghost"),
         ("NOT_HOLDER", "claim renew --item B-7 --from vera"),
         ("STALE_FENCE", "claim renew --item B-7 --fence 99 --from vera"),
         ("MISSING_SCOPE", "pause --from vera"),
@@ -495,7 +495,7 @@ def test_strict_recipients_large_bodies_and_keys_exit_with_2(joined: Place) -> N
     joined.no("IDEMPOTENCY_CONFLICT", "send", "@vera", "two", "--key", "k", "--from", "otto-cli")
 
 
-def test_what_is_not_yours_answers_as_what_does_not_exist(joined: Place) -> None:
+def test_hidden_messages_are_refused_like_missing_ones(joined: Place) -> None:
     joined.join("mallory")
     secret = joined.ok("send", "@vera", "secret", "--from", "otto-cli")["message"]["id"]
     absent = "00000000-0000-4000-8000-000000000000"
@@ -573,16 +573,16 @@ def test_claims_answer_as_promised_from_acquire_to_release(joined: Place) -> Non
     assert joined.ok("claim", "acquire", *on, *vera)["claim"]["fence"] > mine["fence"]
 
 
-def test_a_fence_that_was_lost_is_stale(joined: Place) -> None:
+def test_fence_of_a_taken_over_claim_is_stale(joined: Place) -> None:
     on = ("--item", "B-1")
     old = joined.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]["fence"]
-    taken = joined.ok("claim", "take-over", *on, "--reason", "he is away", "--from", "vera")
+    taken = joined.ok("claim", "take-over", *on, "--reason", "otto is offline", "--from", "vera")
     assert taken["taken_from"] == ["@otto-cli"]
     for verb in ("renew", "release"):
         joined.no("STALE_FENCE", "claim", verb, *on, "--fence", str(old), "--from", "otto-cli")
     told = joined.ok("inbox", "--from", "otto-cli")["messages"][0]
     assert told["from"] == "@interlock"
-    assert "he is away" in told["payload"]["text"]
+    assert "otto is offline" in told["payload"]["text"]
 
 
 def test_a_take_over_needs_a_reason(joined: Place) -> None:
@@ -603,7 +603,7 @@ def test_waiting_for_a_claim_ends_when_it_becomes_free(joined: Place) -> None:
     assert claim["fence"] > first["fence"]
 
 
-def test_waiting_for_a_claim_in_vain_is_a_plain_no(joined: Place) -> None:
+def test_waiting_for_a_claim_that_stays_held_is_a_plain_no(joined: Place) -> None:
     on = ("--item", "B-1")
     joined.ok("claim", "acquire", *on, "--from", "otto-cli")
     held = joined.no("CLAIM_HELD", "claim", "acquire", *on, "--wait", "1s", "--from", "vera")
@@ -611,7 +611,7 @@ def test_waiting_for_a_claim_in_vain_is_a_plain_no(joined: Place) -> None:
     assert joined.ok("status")["waiting"] == 0
 
 
-def test_send_says_where_it_goes_and_who_will_see_it_when(joined: Place) -> None:
+def test_send_answers_with_the_message_and_its_deliveries(joined: Place) -> None:
     sent = joined.ok("send", "@vera", "grüße", "--subject", "s", "--from", "otto-cli")
     _has(sent, "accepted message deliveries notices")
     assert sent["accepted"] is True
@@ -631,7 +631,7 @@ def test_send_says_where_it_goes_and_who_will_see_it_when(joined: Place) -> None
     assert delivery["reach"] in ("wakes", "working", "waits", "offline", "unknown")
 
 
-def test_mail_to_a_name_that_never_joined_is_kept_and_said(joined: Place) -> None:
+def test_mail_to_an_unregistered_name_is_accepted_with_a_notice(joined: Place) -> None:
     sent = joined.ok("send", "@ver", "hi", "--from", "otto-cli")
     assert sent["deliveries"] == [
         {"recipient": "@ver", "known": False, "reach": "unknown", "state": "accepted"}
@@ -694,7 +694,7 @@ def test_the_first_surface_that_reads_takes_the_mail_of_an_agent(joined: Place) 
     assert joined.ok("read", id, "--from", "otto-desktop")["taken_by"] == "@otto-cli"
 
 
-def test_receipts_tell_every_step(joined: Place) -> None:
+def test_receipts_list_every_state_of_a_delivery(joined: Place) -> None:
     id = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
     joined.ok("inbox", "--from", "vera")
     joined.ok("read", id, "--from", "vera")
@@ -713,7 +713,7 @@ def test_receipts_tell_every_step(joined: Place) -> None:
     assert delivery["history"][-1]["note"] == "no time"
 
 
-def test_a_part_says_that_it_is_one(joined: Place) -> None:
+def test_partial_message_is_marked_as_a_part(joined: Place) -> None:
     id = joined.ok("send", "@vera", "a" * 100_000, "--from", "otto-cli")["message"]["id"]
     (listed,) = joined.ok("inbox", "--from", "vera")["messages"]
     _has(listed, MESSAGE + " payload part shown next_offset")
@@ -754,7 +754,7 @@ def test_text_fills_the_main_member_of_each_type(joined: Place) -> None:
     "type",
     ["evidence", "gate_verdict", "task_created", "task_claimed", "task_completed", "agent_joined"],
 )
-def test_types_that_belong_to_verbs_cannot_be_sent(type: str, joined: Place) -> None:
+def test_types_with_a_command_of_their_own_cannot_be_sent(type: str, joined: Place) -> None:
     before = joined.entries()
     wrong = joined.no("USE_VERB", "send", "@vera", "hi", "--type", type, "--from", "otto-cli")
     assert wrong["use"].startswith("interlock ")
@@ -847,7 +847,7 @@ def test_schema_prints_the_published_files(place: Place) -> None:
 # --- watching
 
 
-def test_watch_prints_json_lines_and_is_woken(joined: Place) -> None:
+def test_watch_prints_each_new_message_as_a_json_line(joined: Place) -> None:
     joined.ok("send", "@vera", "before", "--from", "otto-cli")
     with joined.start("watch", "--from", "vera", "--json") as watcher:
         try:
@@ -866,7 +866,7 @@ def test_watch_prints_json_lines_and_is_woken(joined: Place) -> None:
     assert steps[-1].items() >= {"state": "shown", "by": "@vera", "adapter": "watch"}.items()
 
 
-def test_watch_begins_after_a_position(joined: Place) -> None:
+def test_watch_starts_after_a_position(joined: Place) -> None:
     sent = [joined.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
     after = str(sent[0]["seq"])
     with joined.start("watch", "--after", after, "--from", "vera", "--json") as watcher:

@@ -1,4 +1,4 @@
-"""Completion: what the scripts offer, asked of the shells themselves where they are installed."""
+"""Completion: the candidates of each script, in the real shells that are installed."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ SCRIPTS = {"bash": BASH_SCRIPT, "zsh": ZSH_SCRIPT, "fish": FISH_SCRIPT}
 
 
 def environment(tmp_path: Path, commands: str = "COMMANDS") -> dict[str, str]:
-    """An environment whose command `interlock` completes a sample table."""
+    """Return an environment in which the command `interlock` completes a sample table."""
     program = tmp_path / "bin" / "interlock"
     program.parent.mkdir()
     program.write_text(
@@ -38,7 +38,8 @@ def environment(tmp_path: Path, commands: str = "COMMANDS") -> dict[str, str]:
 
 
 def ask_bash(tmp_path: Path, line: str, pieces: list[str], commands: str = "COMMANDS") -> list[str]:
-    """What bash would offer at the end of the line, whose pieces are as bash divides it."""
+    """Return the candidates of bash at the end of the line. `pieces` are its words as bash splits
+    them."""
     assert BASH
     file = tmp_path / "interlock.bash"
     file.write_text(BASH_SCRIPT)
@@ -63,7 +64,7 @@ def offered(tmp_path: Path, line: str) -> list[str]:
     return ask_bash(tmp_path, line, line.split(" "))
 
 
-# A laptop may lack a shell; in CI a missing one fails.
+# A developer's machine may lack a shell. In CI, a missing shell is a failure.
 IN_CI = "CI" in os.environ
 needs_bash = pytest.mark.skipif(BASH is None and not IN_CI, reason="bash is not installed")
 
@@ -99,17 +100,17 @@ def test_bash_offers_words_flags_and_choices(tmp_path: Path, line: str, words: l
 
 @needs_bash
 @pytest.mark.parametrize("line", ["interlock run otto -- bas", "interlock evidence run bas"])
-def test_bash_offers_commands_where_a_foreign_one_begins(tmp_path: Path, line: str) -> None:
+def test_bash_offers_commands_at_the_start_of_a_foreign_command(tmp_path: Path, line: str) -> None:
     assert "bash" in offered(tmp_path, line)
 
 
 @needs_bash
-def test_bash_leaves_a_foreign_command_alone(tmp_path: Path) -> None:
+def test_bash_completes_no_words_of_a_foreign_command(tmp_path: Path) -> None:
     assert offered(tmp_path, "interlock run otto claude claim acq") == []
 
 
 @needs_bash
-def test_bash_leaves_a_foreign_command_after_dashes_alone(tmp_path: Path) -> None:
+def test_bash_completes_no_words_of_a_foreign_command_after_dashes(tmp_path: Path) -> None:
     assert offered(tmp_path, "interlock run otto -- claude --js") == []
 
 
@@ -128,19 +129,19 @@ def test_bash_leaves_a_foreign_command_after_dashes_alone(tmp_path: Path) -> Non
         ("interlock run @otto --js", ["interlock", "run", "@", "otto", "--js"], ["--json"]),
     ],
 )
-def test_bash_sees_through_its_own_word_breaks(
+def test_bash_joins_words_that_it_has_split(
     tmp_path: Path, line: str, pieces: list[str], words: list[str]
 ) -> None:
     assert ask_bash(tmp_path, line, pieces) == words
 
 
 @needs_bash
-def test_bash_completes_from_the_words_alone(tmp_path: Path) -> None:
+def test_bash_completes_without_the_whole_line(tmp_path: Path) -> None:
     assert ask_bash(tmp_path, "", ["interlock", "claim", "acq"]) == ["acquire"]
 
 
 @needs_bash
-def test_bash_quotes_what_it_inserts(tmp_path: Path) -> None:
+def test_bash_quotes_the_inserted_word(tmp_path: Path) -> None:
     words = ask_bash(tmp_path, "interlock pick ", ["interlock", "pick", ""], "ODD")
     assert words == ["it\\'s", "two\\ words", "\\$HOME", "a:b", "back\\\\slash"]
 
@@ -149,7 +150,7 @@ def test_bash_quotes_what_it_inserts(tmp_path: Path) -> None:
 def test_scripts_are_valid_in_their_shell(tmp_path: Path, shell: str) -> None:
     program = shutil.which(shell)
     if program is None:
-        assert not IN_CI, f"{shell} is missing, and CI must not pass without it"
+        assert not IN_CI, f"{shell} is not installed, and CI needs it"
         pytest.skip(f"{shell} is not installed")
     file = tmp_path / "script"
     file.write_text(SCRIPTS[shell])
@@ -166,7 +167,7 @@ def test_every_word_and_flag_is_a_candidate_with_its_meaning() -> None:
             assert f"{flag.name}\t{' '.join(flag.help.split())}".rstrip() in rows
 
 
-def test_nothing_is_offered_where_there_are_no_commands() -> None:
+def test_unknown_words_have_no_candidates() -> None:
     assert complete([], ()).splitlines()[0].startswith("help\t")
     assert complete(["nonsense", ""], ()) == ""
 
@@ -175,10 +176,10 @@ def test_nothing_is_offered_where_there_are_no_commands() -> None:
 @pytest.mark.parametrize(
     ("line", "rows"),
     [
-        ("claim re", ["acquire:Take a claim, or extend your own", "renew:Extend a claim"]),
+        ("claim re", ["acquire:Acquire a claim, or extend your own", "renew:Extend a claim"]),
         ("join --kind ", ["agent", "human"]),
         ("join --kind=h", ["--kind=agent", "--kind=human"]),
-        ("guard install ", ["--undo:take it back"]),
+        ("guard install ", ["--undo:remove the hooks"]),
         ("inbox --limit 3", ["files"]),
         ("run otto -- claude --js", ["normal 2 claude --js"]),
         ("run otto cla", ["normal 1 cla"]),
@@ -200,7 +201,8 @@ def test_zsh_gets_colons_and_backslashes_escaped(tmp_path: Path) -> None:
 
 
 def ask_zsh(tmp_path: Path, line: str, commands: str = "COMMANDS") -> list[str]:
-    """What the script hands to zsh's own functions of completion, which stand-ins print."""
+    """Return the arguments that the script passes to zsh's completion functions. Fake functions
+    print them."""
     assert ZSH
     file = tmp_path / "_interlock"
     file.write_text(ZSH_SCRIPT)

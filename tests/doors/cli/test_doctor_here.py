@@ -1,5 +1,7 @@
-"""The doctor on what keeps the log, and on files of the machine that asks: each check once sick and
-once healthy. Engines that several nodes share have tests of their own beside them."""
+"""The doctor's checks of the log's files, and of files on the caller's machine.
+
+Each check runs once with the problem and once without it. Shared engines have their own tests.
+"""
 
 import json
 import os
@@ -27,12 +29,10 @@ from world.workspace import HOUR, OWNER
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
-# --- what keeps the log
+# --- the server and the log's files
 
 
-def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
-    place: Place, servers: Servers
-) -> None:
+def test_doctor_finds_a_second_server(place: Place, servers: Servers) -> None:
     place.join("otto")
     with ForkedServer(place, servers) as first:
         assert findings(place) == []
@@ -41,7 +41,7 @@ def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
             found = only_finding(place, "one-server")
             assert str(first.pid) in found["message"]
             assert str(second.pid) in found["message"]
-            assert found["do"] == f"kill {first.pid}", "the other is the one that commands find"
+            assert found["do"] == f"kill {first.pid}", "commands find the second server"
             run_advice(place, found)
             assert first.wait() == 0
             assert findings(place) == []
@@ -53,16 +53,14 @@ def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
             assert place.ok("down") == {"stopped": True, "pid": second.pid}
 
 
-def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
-    place: Place, servers: Servers
-) -> None:
-    """Two ran for the workspace, and the one that commands find was killed."""
+def test_doctor_finds_a_server_that_commands_do_not_find(place: Place, servers: Servers) -> None:
+    """Two servers ran for the workspace. The server that commands find was killed."""
     place.join("otto")
     with ForkedServer(place, servers) as first:
         (place.workspace / "server.lock").unlink()
         with ForkedServer(place, servers) as second:
             second.kill()
-        assert findings(place) == [], "it may just be starting"
+        assert findings(place) == [], "a new server may be starting"
         for file in (place.workspace / "servers").iterdir():
             os.utime(file, (time.time() - 3600, time.time() - 3600))
         found = only_finding(place, "one-server")
@@ -72,7 +70,7 @@ def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
     assert findings(place) == []
 
 
-def test_down_ends_a_server_whose_own_word_was_removed(
+def test_down_stops_a_server_without_its_server_json(
     place: Place, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "STARTS_WITHIN_S", 0.0)
@@ -82,7 +80,7 @@ def test_down_ends_a_server_whose_own_word_was_removed(
         assert place.ok("down") == {"stopped": True, "pid": served.pid}
 
 
-def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) -> None:
+def test_files_of_a_killed_server_do_not_count_as_a_server(place: Place, servers: Servers) -> None:
     with ForkedServer(place, servers) as served:
         assert len(running(str(place.workspace))) == 1
         served.kill()
@@ -94,7 +92,7 @@ def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) 
         served.signal(signal.SIGCONT)
 
 
-def test_a_log_with_two_names_is_found(joined: Place) -> None:
+def test_doctor_finds_a_hard_link_to_the_log(joined: Place) -> None:
     other = joined.root / "other.db"
     os.link(joined.workspace / "log.db", other)
     found = only_finding(joined, "one-server")
@@ -104,7 +102,7 @@ def test_a_log_with_two_names_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_log_with_two_names_in_one_directory_is_found(joined: Place) -> None:
+def test_doctor_finds_a_hard_link_next_to_the_log(joined: Place) -> None:
     other = joined.workspace / "log copy.db"
     os.link(joined.workspace / "log.db", other)
     found = only_finding(joined, "one-server")
@@ -115,7 +113,7 @@ def test_a_log_with_two_names_in_one_directory_is_found(joined: Place) -> None:
 
 
 @pytest.mark.embedded("the file of a node is a copy")
-def test_a_file_that_does_not_wait_for_the_disk_is_found(
+def test_doctor_finds_a_log_that_is_not_synced_to_disk(
     joined: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with node_in_the_past(joined, 0) as node:
@@ -130,7 +128,7 @@ def test_a_file_that_does_not_wait_for_the_disk_is_found(
     assert found["do"] == "interlock down && interlock up --detach"
 
 
-def test_a_log_that_is_ahead_of_the_clock_is_found(joined: Place) -> None:
+def test_doctor_finds_a_log_ahead_of_the_clock(joined: Place) -> None:
     assert findings(joined) == []
     with node_in_the_past(joined, -HOUR) as node:
         node.call(OWNER, Join("bert"))
@@ -142,7 +140,7 @@ def test_a_log_that_is_ahead_of_the_clock_is_found(joined: Place) -> None:
 # --- credentials
 
 
-def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(joined: Place) -> None:
+def test_advice_replaces_a_revoked_credential_with_the_same_scopes(joined: Place) -> None:
     made = joined.ok("token", "mint", "--sender", "vera", "--scope", "admin", "--keep")
     joined.ok("token", "revoke", made["id"])
     found = only_finding(joined, "credentials-good")
@@ -152,7 +150,7 @@ def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(joined: Plac
     assert "admin" in joined.ok("whoami", "--from", "vera")["scopes"]
 
 
-def test_a_credential_that_has_expired_is_found(joined: Place) -> None:
+def test_doctor_finds_an_expired_credential(joined: Place) -> None:
     made = joined.ok("token", "mint", "--sender", "vera", "--ttl", "1s", "--keep")
     (found,) = until(lambda: findings(joined))
     assert found["check"] == "credentials-good"
@@ -160,7 +158,7 @@ def test_a_credential_that_has_expired_is_found(joined: Place) -> None:
 
 
 @pytest.mark.parametrize("token", [compose(bytes(SECRET_BYTES)), "ilk_cut-off"])
-def test_a_credential_that_opens_nothing_here_is_found(joined: Place, token: str) -> None:
+def test_doctor_finds_a_credential_with_an_unknown_token(joined: Place, token: str) -> None:
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
     found = only_finding(joined, "credentials-good")
@@ -173,7 +171,7 @@ def test_a_credential_that_opens_nothing_here_is_found(joined: Place, token: str
     "text",
     ["garbage", "[]", '{"sender": "vera"}', '{"sender": "vera", "token": 7}', "\udcff"],
 )
-def test_a_file_that_is_no_credential_is_made_anew(joined: Place, text: str) -> None:
+def test_advice_replaces_an_invalid_credential_file(joined: Place, text: str) -> None:
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_bytes(text.encode("utf-8", "surrogateescape"))
     found = only_finding(joined, "credentials-good")
@@ -183,7 +181,7 @@ def test_a_file_that_is_no_credential_is_made_anew(joined: Place, text: str) -> 
     assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
 
 
-def test_a_credential_in_anothers_file_is_found(joined: Place) -> None:
+def test_doctor_finds_a_credential_in_the_file_of_another_sender(joined: Place) -> None:
     credentials = joined.workspace / "credentials"
     shutil.copy(credentials / "otto-cli.json", credentials / "vera.json")
     found = only_finding(joined, "credentials-good")
@@ -197,7 +195,7 @@ def test_a_credential_in_anothers_file_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_token_under_anothers_name_is_found(joined: Place) -> None:
+def test_doctor_finds_a_token_of_another_sender(joined: Place) -> None:
     token = joined.ok("token", "mint", "--sender", "otto-cli")["token"]
     kept = joined.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
@@ -207,7 +205,7 @@ def test_a_token_under_anothers_name_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_credential_that_others_may_read_is_found(joined: Place) -> None:
+def test_doctor_finds_a_credential_that_other_users_can_read(joined: Place) -> None:
     kept = joined.workspace / "credentials" / "vera.json"
     kept.chmod(0o644)
     found = only_finding(joined, "credentials-good")
@@ -217,7 +215,7 @@ def test_a_credential_that_others_may_read_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_credential_of_somebody_who_never_joined_is_found(joined: Place) -> None:
+def test_doctor_finds_a_credential_of_a_sender_that_never_joined(joined: Place) -> None:
     kept = joined.workspace / "credentials" / "ghost.json"
     kept.write_text(json.dumps({"sender": "ghost", "token": compose(bytes(SECRET_BYTES))}))
     kept.chmod(0o600)
@@ -228,7 +226,7 @@ def test_a_credential_of_somebody_who_never_joined_is_found(joined: Place) -> No
     assert findings(joined) == []
 
 
-def test_elsewhere_the_owner_is_asked_for_another_credential(
+def test_advice_for_a_remote_credential_is_to_ask_the_owner(
     joined: Place, servers: Servers
 ) -> None:
     otto = joined.ok("token", "mint", "--sender", "otto-cli")["token"]
@@ -258,7 +256,7 @@ def test_elsewhere_the_owner_is_asked_for_another_credential(
 # --- hooks and waking
 
 
-def test_the_trouble_of_hooks_is_told_for_a_day(joined: Place) -> None:
+def test_doctor_shows_problems_of_hooks_for_a_day(joined: Place) -> None:
     for _ in range(2):
         joined.run("hook", "claude-code", "SessionStart", stdin=b"no JSON")
     found = only_finding(joined, "hooks-working")
@@ -271,19 +269,19 @@ def test_the_trouble_of_hooks_is_told_for_a_day(joined: Place) -> None:
         assert len(findings(joined)) == count
 
 
-def test_hooks_that_found_no_workspace_are_told_of_too(joined: Place) -> None:
+def test_doctor_shows_problems_of_hooks_without_a_workspace(joined: Place) -> None:
     nowhere = {"INTERLOCK_WORKSPACE": str(joined.root / "nowhere")}
     joined.run("hook", "claude-code", "SessionStart", stdin=b"no JSON", **nowhere)
     assert str(joined.home) in only_finding(joined, "hooks-working")["do"]
 
 
-def test_a_log_of_hooks_that_cannot_be_read_is_a_finding(joined: Place) -> None:
+def test_unreadable_hooks_log_is_a_finding(joined: Place) -> None:
     (joined.workspace / HOOKS_LOG).mkdir()
     found = only_finding(joined, "hooks-working")
     assert found["message"].startswith("This could not be looked at: ")
 
 
-def test_rules_that_others_may_write_are_found(joined: Place) -> None:
+def test_doctor_finds_a_wake_toml_that_other_users_can_write(joined: Place) -> None:
     rules = joined.workspace / "wake.toml"
     rules.write_text("tmux = true\n")
     rules.chmod(0o666)
@@ -293,7 +291,7 @@ def test_rules_that_others_may_write_are_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_rules_that_are_not_understood_are_found(joined: Place) -> None:
+def test_doctor_finds_an_invalid_wake_toml(joined: Place) -> None:
     rules = joined.workspace / "wake.toml"
     rules.write_text("tmuks = true\n")
     rules.chmod(0o600)
@@ -309,14 +307,14 @@ def test_rules_that_are_not_understood_are_found(joined: Place) -> None:
 
 @pytest.fixture(params=["claude-code", "codex", "gemini", "cursor"])
 def client(request: pytest.FixtureRequest, joined: Place) -> str:
-    """A client that is set up here, and found to be so."""
+    """A client that is set up, without findings."""
     name = str(request.param)
     joined.ok("setup", name, "--from", "otto-cli")
     assert findings(joined) == []
     return name
 
 
-def test_a_client_whose_credential_is_gone_is_found(joined: Place, client: str) -> None:
+def test_doctor_finds_a_client_without_a_credential(joined: Place, client: str) -> None:
     (joined.workspace / "credentials" / "otto-cli.json").unlink()
     found = only_finding(joined, "clients-configured")
     assert "no longer has its credential" in found["message"]
@@ -324,7 +322,7 @@ def test_a_client_whose_credential_is_gone_is_found(joined: Place, client: str) 
     assert findings(joined) == []
 
 
-def test_a_client_whose_entries_were_changed_is_found(joined: Place, client: str) -> None:
+def test_doctor_finds_a_changed_client_configuration(joined: Place, client: str) -> None:
     changed = [path for path in _configuration(joined) if _renamed(path)]
     assert changed
     found = only_finding(joined, "clients-configured")
@@ -349,7 +347,7 @@ def _renamed(path: Path) -> bool:
     return "otto-cli" in before
 
 
-def test_a_client_that_calls_what_is_gone_is_found(joined: Place) -> None:
+def test_doctor_finds_a_client_that_calls_a_missing_command(joined: Place) -> None:
     joined.ok("setup", "claude-code", "--from", "otto-cli")
     servers = joined.cwd / ".mcp.json"
     said = json.loads(servers.read_text())
@@ -361,7 +359,7 @@ def test_a_client_that_calls_what_is_gone_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_client_whose_settings_are_no_json_is_mended_by_hand(joined: Place) -> None:
+def test_advice_for_invalid_json_settings_is_to_edit_them(joined: Place) -> None:
     joined.ok("setup", "claude-code", "--from", "otto-cli")
     settings = joined.cwd / ".claude" / "settings.local.json"
     before = settings.read_text()
@@ -376,15 +374,15 @@ def test_a_client_whose_settings_are_no_json_is_mended_by_hand(joined: Place) ->
 
 
 def _editor(place: Place, good: Path) -> str:
-    """A command that puts into a file what should be in it."""
+    """Return a command that writes the correct content into a file."""
     script = place.root / "editor"
     script.write_text(f'#!/bin/sh\ncp "{good}" "$1"\n')
     script.chmod(0o700)
     return str(script)
 
 
-def test_a_client_of_a_sender_that_never_joined_is_found(joined: Place) -> None:
-    """The workspace was made anew, and what was set up for the old one is still there."""
+def test_doctor_finds_a_client_of_a_sender_that_never_joined(joined: Place) -> None:
+    """The user created the workspace again, and the client's setup for the old one remains."""
     joined.ok("setup", "claude-code", "--from", "otto-cli")
     joined.workspace.rename(joined.root / "old")
     joined.ok("init")
@@ -396,9 +394,7 @@ def test_a_client_of_a_sender_that_never_joined_is_found(joined: Place) -> None:
 
 
 @pytest.mark.parametrize("how", [("--user",), ("--plugin", "plugin")])
-def test_what_was_set_up_for_the_user_or_as_a_plugin_is_looked_at(
-    joined: Place, how: tuple[str, ...]
-) -> None:
+def test_doctor_checks_user_and_plugin_configurations(joined: Place, how: tuple[str, ...]) -> None:
     joined.ok("setup", "claude-code", "--from", "otto-cli", *how)
     assert findings(joined) == []
     for path in _configuration(joined):

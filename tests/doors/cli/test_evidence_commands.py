@@ -1,5 +1,5 @@
-"""`interlock evidence`: what was run is recorded as it was, whatever the command does; what is
-refused runs nothing; and a shell that reaches nobody keeps its run in a file."""
+"""`interlock evidence`: a run is recorded exactly, even if its command misbehaves. A refusal starts
+no command. An offline shell saves its run in a file."""
 
 import asyncio
 import hashlib
@@ -27,17 +27,17 @@ from world.working import HOLDER, TASK, WORKER, Workshop, memory, processes_with
 pytestmark = pytest.mark.every_engine
 
 FIVE_MB = 5 << 20
-# Written by a program, so that no command line holds what its output holds.
+# A program writes the bytes, so that the command line does not contain the output.
 PRINT_RANDOM = (
     "import random, sys; sys.stdout.buffer.write(random.Random(7).randbytes(int(sys.argv[1])))"
 )
-# In naps: a signal that comes just before Python's `sleep` begins is heard only after it.
+# Short sleeps: Python handles a signal that arrives just before `sleep` only after it.
 SLEEP = "import sys, time; print(flush=True)\nwhile True: time.sleep(0.05)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "signal.signal(signal.SIGINT, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
 )
-# A child, one in a session of its own, and one whose parent has gone.
+# A child, a child in its own session, and an orphan.
 FORKING = (
     "import os, subprocess, sys\n"
     "for way in ({}, {'start_new_session': True}):\n"
@@ -57,18 +57,20 @@ def python(code: str, *words: str) -> tuple[str, ...]:
 
 
 def recorded(shop: Workshop) -> list[Any]:
-    """All evidence that there is, oldest first."""
+    """Return all evidence, oldest first."""
     ids = shop.place.query("SELECT id FROM work_evidence ORDER BY seq")
     return [shop.place.ok("evidence", "show", id)["evidence"] for (id,) in ids]
 
 
-# --- what the caller sees
+# --- the output of the command
 
 
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 1", 1), ("exit 93", 93), ("kill -9 $$", 137)]
 )
-def test_the_exit_status_is_the_commands_own(shop: Workshop, script: str, status: int) -> None:
+def test_evidence_run_exits_with_the_commands_status(
+    shop: Workshop, script: str, status: int
+) -> None:
     assert shop.run(*WORKER, "--", "sh", "-c", script).status == status
     (run,) = recorded(shop)
     assert (run["kind"], run["exit_code"], run["by"]) == ("run", status, "@otto-cli")
@@ -76,7 +78,7 @@ def test_the_exit_status_is_the_commands_own(shop: Workshop, script: str, status
     assert run.get("ended_by") == ("signal" if status == 137 else None)
 
 
-def test_output_comes_while_the_command_runs_and_each_stream_by_itself(shop: Workshop) -> None:
+def test_output_of_each_stream_is_shown_while_the_command_runs(shop: Workshop) -> None:
     script = "echo one; echo two >&2; while ! test -e go; do sleep 0.05; done; echo three"
     with shop.place.start("evidence", "run", *WORKER, "--", "sh", "-c", script) as child:
         try:
@@ -92,7 +94,7 @@ def test_output_comes_while_the_command_runs_and_each_stream_by_itself(shop: Wor
     assert sorted(shop.kept(run["id"]).split()) == [b"one", b"three", b"two"]
 
 
-def test_json_is_one_document_and_the_commands_output_is_beside_it(shop: Workshop) -> None:
+def test_with_json_the_commands_output_goes_to_standard_error(shop: Workshop) -> None:
     done = shop.run(*WORKER, "--json", "--", "sh", "-c", 'echo "{}"; echo two >&2; exit 4')
     assert done.status == 4
     assert sorted(done.err.split()) == [b"two", b"{}"]
@@ -100,14 +102,14 @@ def test_json_is_one_document_and_the_commands_output_is_beside_it(shop: Worksho
     assert done.json["evidence"]["id"] == recorded(shop)[0]["id"]
 
 
-def test_what_is_typed_goes_to_the_command(shop: Workshop) -> None:
+def test_standard_input_goes_to_the_command(shop: Workshop) -> None:
     assert shop.run(*WORKER, "--", "cat", stdin=b"typed").out == b"typed"
 
 
 # --- where it ran
 
 
-def test_a_run_tells_where_it_was_made(shop: Workshop) -> None:
+def test_run_records_its_directory_commit_and_tree(shop: Workshop) -> None:
     (shop.place.cwd / "below").mkdir()
     shop.place.cwd = shop.place.cwd / "below"
     run = shop.proven("--", "true")
@@ -115,7 +117,7 @@ def test_a_run_tells_where_it_was_made(shop: Workshop) -> None:
     assert (run["commit"], run["tree"], run["dirty"]) == (shop.head, shop.tree, False)
 
 
-def test_a_dirty_tree_has_the_id_that_it_gets_when_it_is_committed(shop: Workshop) -> None:
+def test_tree_of_uncommitted_changes_is_the_tree_of_their_later_commit(shop: Workshop) -> None:
     before = shop.head
     shop.write("new.txt", "not committed\n")
     run = shop.proven("--", "true")
@@ -125,7 +127,7 @@ def test_a_dirty_tree_has_the_id_that_it_gets_when_it_is_committed(shop: Worksho
     assert run["tree"] == shop.tree
 
 
-def test_outside_a_repository_nothing_is_said_about_one(shop: Workshop) -> None:
+def test_run_outside_of_a_repository_records_no_commit(shop: Workshop) -> None:
     shop.taken()
     shop.place.cwd = shop.place.root / "elsewhere"
     shop.place.cwd.mkdir()
@@ -135,7 +137,7 @@ def test_outside_a_repository_nothing_is_said_about_one(shop: Workshop) -> None:
     assert (answer["counts"], answer["why"]) == (False, "The run was not made in a repository.")
 
 
-def test_a_commit_is_submitted_elsewhere_where_its_tree_is_known_or_given(shop: Workshop) -> None:
+def test_commit_of_another_repository_needs_a_known_or_given_tree(shop: Workshop) -> None:
     shop.taken()
     shop.proven("--task", TASK, "--criterion", "1", "--", "true")
     first, tree = shop.head, shop.tree
@@ -156,16 +158,16 @@ def test_a_commit_is_submitted_elsewhere_where_its_tree_is_known_or_given(shop: 
         assert refused.startswith("There is no commit ")
 
 
-# --- what it kept
+# --- stored output and files
 
 
-def test_a_token_is_masked_in_what_is_kept_and_nowhere_else(shop: Workshop) -> None:
+def test_token_is_masked_in_the_stored_output_only(shop: Workshop) -> None:
     token = "ghp_" + "a1B2" * 9
     done = shop.run(*WORKER, "--", "sh", "-c", f"echo before {token} after")
     assert done.out.decode() == f"before {token} after\n"
     (run,) = recorded(shop)
     assert shop.kept(run["id"]) == b"before [masked] after\n"
-    assert run["masked"] == 2  # once more in the command line
+    assert run["masked"] == 2  # in the output and in the command line
     assert token not in json.dumps(run)
     assert all(
         token.encode() not in body for (body,) in shop.place.query("SELECT body FROM bodies")
@@ -175,7 +177,7 @@ def test_a_token_is_masked_in_what_is_kept_and_nowhere_else(shop: Workshop) -> N
     assert token not in told
 
 
-def test_the_tests_of_a_runner_are_counted(shop: Workshop) -> None:
+def test_results_of_a_test_runner_are_counted(shop: Workshop) -> None:
     tests = ("def test_one(self): pass", "def test_two(self): pass")
     body = "".join(f"    {test}\n" for test in tests)
     shop.write("test_it.py", f"import unittest\nclass It(unittest.TestCase):\n{body}")
@@ -188,7 +190,7 @@ def test_the_tests_of_a_runner_are_counted(shop: Workshop) -> None:
     [b"", bytes(range(256)), random.Random(7).randbytes(FIVE_MB), "x€".encode() * (FIVE_MB // 4)],
     ids=["nothing", "every byte", "5 MB of noise", "5 MB of text"],
 )
-def test_what_was_kept_comes_back_byte_for_byte(shop: Workshop, data: bytes) -> None:
+def test_stored_output_is_returned_byte_for_byte(shop: Workshop, data: bytes) -> None:
     (shop.place.root / "data").write_bytes(data)
     run = shop.proven("--", "cat", str(shop.place.root / "data"))
     assert run["output"] == {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
@@ -196,7 +198,7 @@ def test_what_was_kept_comes_back_byte_for_byte(shop: Workshop, data: bytes) -> 
     assert shop.place.run("evidence", "show", run["id"]).status == 0
 
 
-def test_a_file_is_kept_whole(shop: Workshop) -> None:
+def test_attached_file_is_stored_whole(shop: Workshop) -> None:
     data = random.Random(8).randbytes(FIVE_MB)
     (shop.place.cwd / "picture.png").write_bytes(data)
     shop.create()
@@ -207,7 +209,7 @@ def test_a_file_is_kept_whole(shop: Workshop) -> None:
     assert shop.kept(kept["id"]) == data
 
 
-def test_what_keeps_no_bytes_has_none_to_show(shop: Workshop) -> None:
+def test_raw_output_of_a_note_is_refused(shop: Workshop) -> None:
     shop.create()
     words = ("--task", TASK, "--note", "I looked.", *WORKER)
     note = shop.place.ok("evidence", "add", *words)["evidence"]
@@ -218,7 +220,7 @@ def test_what_keeps_no_bytes_has_none_to_show(shop: Workshop) -> None:
 
 @pytest.fixture
 def remote(shop: Workshop, servers: Servers) -> Iterator[tuple[Workshop, Running]]:
-    """The worker's shell on a machine that knows nothing but the address of a server."""
+    """The worker's shell on another machine, with the URL of a server."""
     place = shop.place
     running = servers.start(str(place.workspace), place.environ, str(place.cwd))
     token = place.token_of("otto-cli")
@@ -226,7 +228,7 @@ def remote(shop: Workshop, servers: Servers) -> Iterator[tuple[Workshop, Running
     running.end()
 
 
-def test_a_server_elsewhere_keeps_it_all_the_same(remote: tuple[Workshop, Running]) -> None:
+def test_run_is_recorded_on_a_remote_server(remote: tuple[Workshop, Running]) -> None:
     far, _ = remote
     data = random.Random(9).randbytes(FIVE_MB)
     (far.place.root / "data").write_bytes(data)
@@ -235,7 +237,7 @@ def test_a_server_elsewhere_keeps_it_all_the_same(remote: tuple[Workshop, Runnin
     assert far.kept(done.json["evidence"]["id"]) == data
 
 
-def test_a_server_that_goes_away_during_the_run_does_not_cost_it(
+def test_run_is_saved_in_a_file_if_the_server_dies_meanwhile(
     shop: Workshop, remote: tuple[Workshop, Running]
 ) -> None:
     shop.taken()
@@ -247,10 +249,11 @@ def test_a_server_that_goes_away_during_the_run_does_not_cost_it(
     assert shop.place.ok(*add)["counts"]
 
 
-def test_a_run_whose_answer_was_lost_is_not_recorded_again(
+def test_run_with_a_lost_answer_is_recorded_once(
     shop: Workshop, remote: tuple[Workshop, Running]
 ) -> None:
-    """It is recorded, and spooled nevertheless, since the command cannot know."""
+    """The command saves the run in a file too, because it does not know that the server recorded
+    it."""
     shop.taken()
     far, running = remote
     with TcpProxy(int(running.url.rpartition(":")[2])) as proxy:
@@ -271,20 +274,20 @@ each_way = pytest.mark.parametrize("end", ["\n", ""], ids=["lines", "one line"])
 
 
 @each_way
-def test_output_beyond_its_limit_is_bounded(shop: Workshop, end: str) -> None:
-    """What is kept is bounded; that it was more is said."""
+def test_output_beyond_the_limit_is_shortened(shop: Workshop, end: str) -> None:
+    """The stored output is limited, and the evidence shows the original size."""
     _printed_and_measured(shop, end, megabytes=16)
 
 
 @pytest.mark.long
 @each_way
-def test_200_mb_of_output_are_bounded(shop: Workshop, end: str) -> None:
-    """And so is what it takes to keep it."""
+def test_200_mb_of_output_need_little_memory(shop: Workshop, end: str) -> None:
+    """The memory that the recording needs is limited too."""
     assert 0 < _printed_and_measured(shop, end, megabytes=200) < 100 << 20
 
 
 def _printed_and_measured(shop: Workshop, end: str, megabytes: int) -> int:
-    """The most memory that a run takes whose command prints so much."""
+    """Run a command that prints this much, and return the peak memory of the recording."""
     limit, line = 4 << 20, "0123456789abcdef" * 4 + end
     code = f"import sys\nfor _ in range({megabytes}): sys.stdout.write({line!r} * (1 << 14))"
     size = megabytes * len(line) * (1 << 14)
@@ -310,9 +313,7 @@ def _printed_and_measured(shop: Workshop, end: str, megabytes: int) -> int:
     return peak
 
 
-def test_a_command_that_ignores_sigterm_is_ended_by_its_time_limit(
-    shop: Workshop, tmp_path: Path
-) -> None:
+def test_time_limit_kills_a_command_that_ignores_sigterm(shop: Workshop, tmp_path: Path) -> None:
     done = shop.run(*WORKER, "--json", "--time-limit", "1s", *python(STUBBORN, str(tmp_path)))
     run = done.json["evidence"]
     assert done.status == run["exit_code"] == 128 + signal.SIGKILL
@@ -321,7 +322,7 @@ def test_a_command_that_ignores_sigterm_is_ended_by_its_time_limit(
     assert not processes_with(str(tmp_path))
 
 
-def test_a_command_that_ends_well_because_its_time_is_over_has_not_succeeded(
+def test_command_that_exits_0_at_its_time_limit_has_failed(
     shop: Workshop,
 ) -> None:
     script = "trap 'exit 0' TERM; echo here; while :; do sleep 0.05; done"
@@ -331,7 +332,7 @@ def test_a_command_that_ends_well_because_its_time_is_over_has_not_succeeded(
     assert (run["exit_code"], run["ended_by"], run["interrupted"]) == (0, "time limit", True)
 
 
-def test_what_a_command_leaves_behind_is_ended(shop: Workshop, tmp_path: Path) -> None:
+def test_processes_that_a_command_leaves_are_killed(shop: Workshop, tmp_path: Path) -> None:
     done = shop.run(*WORKER, "--json", *python(FORKING, SLEEP, str(tmp_path)))
     assert (done.status, done.json["evidence"]["exit_code"]) == (0, 0)
     assert b"forked\n" in shop.kept(done.json["evidence"]["id"])
@@ -339,7 +340,7 @@ def test_what_a_command_leaves_behind_is_ended(shop: Workshop, tmp_path: Path) -
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits memory")
-def test_a_memory_limit_holds(shop: Workshop) -> None:
+def test_memory_limit_is_enforced(shop: Workshop) -> None:
     code = "held = bytes(256 << 20)"
     assert shop.run(*WORKER, *python(code)).status == 0
     done = shop.run(*WORKER, "--memory-limit", str(200 << 20), *python(code))
@@ -361,7 +362,7 @@ def _to_it_alone(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _started(shop: Workshop, *words: str) -> "subprocess.Popen[bytes]":
-    """A run as a shell with job control starts it."""
+    """Start a run as a shell with job control does."""
     return subprocess.Popen(
         [sys.executable, "-m", "interlock", "evidence", "run", *WORKER, *words],
         stdin=subprocess.DEVNULL,
@@ -391,12 +392,14 @@ def test_an_interrupted_run_is_recorded_as_interrupted(
     assert not processes_with(str(tmp_path))
 
 
-def test_a_second_interrupt_ends_what_ignores_the_first(shop: Workshop, tmp_path: Path) -> None:
+def test_second_interrupt_kills_a_command_that_ignores_the_first(
+    shop: Workshop, tmp_path: Path
+) -> None:
     with _started(shop, *python(STUBBORN, str(tmp_path))) as child:
         try:
             assert next(lines(child)) == "here"
             child.send_signal(signal.SIGINT)
-            # Two that come at once are meant once.
+            # Two interrupts at the same time count as one.
             later = time.monotonic() + 0.1
             until(lambda: time.monotonic() > later)
             child.send_signal(signal.SIGINT)
@@ -409,7 +412,7 @@ def test_a_second_interrupt_ends_what_ignores_the_first(shop: Workshop, tmp_path
     assert not processes_with(str(tmp_path))
 
 
-def test_a_person_is_told_what_ended_a_run_and_what_was_cut(shop: Workshop) -> None:
+def test_views_show_the_cause_of_an_end_and_shortened_output(shop: Workshop) -> None:
     shop.create()
 
     def told(*words: str) -> str:
@@ -432,11 +435,11 @@ def test_a_person_is_told_what_ended_a_run_and_what_was_cut(shop: Workshop) -> N
     )
 
 
-# --- refused, and nothing was run
+# --- refusals that start no command
 
 
 def _refused(shop: Workshop, code: str, *words: str, token: str | None = None) -> Done:
-    """Nothing is run, nothing is written, and 125 says that this is no status of the command."""
+    """Check that the refusal exits with 125, runs nothing and writes nothing."""
     with shop.nothing_written():
         done = shop.run(*words, "--json", "--", "touch", "ran", INTERLOCK_TOKEN=token)
     assert (done.status, done.json["code"], done.err) == (125, code, b"")
@@ -444,7 +447,7 @@ def _refused(shop: Workshop, code: str, *words: str, token: str | None = None) -
     return done
 
 
-def test_what_is_refused_runs_nothing(shop: Workshop) -> None:
+def test_refused_evidence_run_starts_no_command(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.taken()
     of_task = ("--task", TASK, "--criterion")
@@ -457,7 +460,7 @@ def test_what_is_refused_runs_nothing(shop: Workshop) -> None:
     _refused(shop, "BAD_TOKEN", token="il_wrong")
 
 
-def test_a_fence_that_is_not_the_claims_runs_nothing(shop: Workshop) -> None:
+def test_evidence_run_with_a_stale_fence_starts_no_command(shop: Workshop) -> None:
     fence = shop.taken()
     words = ("--task", TASK, "--fence", str(fence + 1), "--json", "--", "touch", "ran")
     with shop.nothing_written("STALE_FENCE"):
@@ -466,7 +469,7 @@ def test_a_fence_that_is_not_the_claims_runs_nothing(shop: Workshop) -> None:
     assert not (shop.place.cwd / "ran").exists()
 
 
-def test_a_run_that_outlasts_its_lease_keeps_the_claim(shop: Workshop) -> None:
+def test_long_run_renews_the_claim(shop: Workshop) -> None:
     fence = shop.taken("--ttl", "4s")
     script = "echo here; while ! test -e go; do sleep 0.05; done"
     words = ("--task", TASK, "--criterion", "1", "--json", "--", "sh", "-c", script)
@@ -484,7 +487,7 @@ def test_a_run_that_outlasts_its_lease_keeps_the_claim(shop: Workshop) -> None:
     assert shop.show()["task"]["claim"]["fence"] == fence
 
 
-def test_a_command_that_does_not_exist_leaves_nothing(shop: Workshop) -> None:
+def test_command_that_cannot_start_is_not_recorded(shop: Workshop) -> None:
     shop.write("data", "no program\n")
     for command, status in (("no-such-command", 127), ("./data", 126)):
         with shop.nothing_written():
@@ -507,7 +510,7 @@ def _taken_again(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("lose", [_taken_over, _taken_again])
-def test_a_claim_lost_during_the_run_keeps_it_from_being_written(
+def test_claim_lost_during_the_run_prevents_its_record(
     shop: Workshop, lose: Callable[[Workshop], None]
 ) -> None:
     shop.taken()
@@ -534,12 +537,12 @@ def test_a_claim_lost_during_the_run_keeps_it_from_being_written(
         assert (handed["exit_code"], handed["spooled"]) == (0, True)
 
 
-# --- a shell that reaches nobody
+# --- an offline shell
 
 
 @pytest.fixture
 def alone(shop: Workshop) -> Workshop:
-    """A shell with the worker's token, and a workspace at the address of no server."""
+    """A shell with the worker's token, and a workspace URL without a server."""
     return shop.but(
         INTERLOCK_TOKEN=shop.place.token_of("otto-cli"),
         INTERLOCK_WORKSPACE=f"http://127.0.0.1:{free_port()}",
@@ -556,7 +559,7 @@ def _spooled(alone: Workshop, *command: str) -> str:
     return path
 
 
-def test_a_run_that_reaches_nobody_is_handed_over_later(shop: Workshop, alone: Workshop) -> None:
+def test_offline_run_is_submitted_later(shop: Workshop, alone: Workshop) -> None:
     shop.taken()
     path = _spooled(alone, "sh", "-c", "echo hello; echo oops >&2")
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -569,7 +572,7 @@ def test_a_run_that_reaches_nobody_is_handed_over_later(shop: Workshop, alone: W
     assert "recorded offline" in shop.place.run("task", "show", TASK).text
 
 
-def test_a_tool_hands_a_spooled_run_over(shop: Workshop, alone: Workshop) -> None:
+def test_mcp_tool_submits_an_offline_run(shop: Workshop, alone: Workshop) -> None:
     shop.taken()
     path = _spooled(alone, "echo", "hello")
 
@@ -585,9 +588,7 @@ def test_a_tool_hands_a_spooled_run_over(shop: Workshop, alone: Workshop) -> Non
     assert shop.kept(run["id"]) == b"hello\n"
 
 
-def test_a_spooled_run_is_recorded_once_by_command_and_tool(
-    shop: Workshop, alone: Workshop
-) -> None:
+def test_offline_run_is_recorded_once_by_command_and_tool(shop: Workshop, alone: Workshop) -> None:
     shop.taken()
     path = _spooled(alone, "echo", "hello")
     add = ("evidence", "add", "--task", TASK, "--spool", path, *WORKER)
@@ -606,21 +607,21 @@ def test_a_spooled_run_is_recorded_once_by_command_and_tool(
     assert "This run was added before" in said["message"]
 
 
-def test_bytes_alone_and_a_document_exclude_each_other(shop: Workshop) -> None:
+def test_raw_and_json_exclude_each_other(shop: Workshop) -> None:
     made = shop.run(*WORKER, "--json", "--", "echo", "hello").json["evidence"]["id"]
     refused = shop.place.no("USAGE", "evidence", "show", made, "--raw")
     assert "--raw" in refused["message"]
     assert shop.place.run("evidence", "show", made, "--raw").out == b"hello\n"
 
 
-def test_the_status_is_the_commands_own_where_nobody_is_reached(alone: Workshop) -> None:
+def test_offline_run_exits_with_the_commands_status(alone: Workshop) -> None:
     done = alone.run("--", "sh", "-c", "echo out; exit 7")
     assert (done.status, done.out) == (7, b"out\n")
     assert "--spool" in done.complaint
 
 
 @pytest.mark.parametrize("has_token", [True, False], ids=["token", "name"])
-def test_a_workspace_that_cannot_be_one_is_as_good_as_none(
+def test_run_with_an_unusable_workspace_is_saved_in_a_file(
     alone: Workshop, has_token: bool
 ) -> None:
     (alone.place.root / "file").touch()
@@ -630,7 +631,7 @@ def test_a_workspace_that_cannot_be_one_is_as_good_as_none(
     assert (done.status, set(done.json)) == (0, {"spooled", "do"}), done
 
 
-def test_a_run_is_not_lost_when_nothing_may_be_written(shop: Workshop) -> None:
+def test_run_during_a_pause_is_saved_in_a_file(shop: Workshop) -> None:
     shop.taken()
     words = ("--task", TASK, "--criterion", "1", "--json", "--")
     pausing = f'"{sys.executable}" -m interlock pause'
@@ -643,7 +644,7 @@ def test_a_run_is_not_lost_when_nothing_may_be_written(shop: Workshop) -> None:
     assert shop.place.ok("evidence", "add", "--task", TASK, "--spool", path, *WORKER)["counts"]
 
 
-def test_a_run_goes_to_a_directory_that_is_named(shop: Workshop) -> None:
+def test_run_is_saved_in_the_named_directory(shop: Workshop) -> None:
     shop.taken()
     (shop.place.root / "spool").mkdir()
     directory = str(shop.place.root / "spool")
@@ -654,7 +655,7 @@ def test_a_run_goes_to_a_directory_that_is_named(shop: Workshop) -> None:
     assert os.listdir(directory) == [os.path.basename(done.json["spooled"])]
 
 
-def test_a_spool_file_that_was_changed_is_refused(shop: Workshop, alone: Workshop) -> None:
+def test_changed_spool_file_is_refused(shop: Workshop, alone: Workshop) -> None:
     shop.taken()
     path = Path(_spooled(alone, "sh", "-c", "echo a failure"))
     spooled = json.loads(path.read_text())

@@ -1,5 +1,5 @@
-"""`interlock gate run`: the checks of interlock.toml on exactly what is submitted. Each leaves
-evidence, each gate a verdict, and a sender that may not judge runs nothing."""
+"""`interlock gate run`: the checks of interlock.toml on exactly the submitted commit. Each check
+adds evidence, and each gate gets a verdict. A sender that does not hold the gate runs no check."""
 
 import json
 import signal
@@ -21,13 +21,13 @@ def rules(*tables: str) -> dict[str, str]:
 
 
 def check(name: str, command: str | list[str], **members: str) -> str:
-    """A check of the gate, as it stands in interlock.toml."""
+    """Return a check of the gate, as text for interlock.toml."""
     written = {"gate": f'"{GATE}"', "command": json.dumps(command)} | members
     return f"[checks.{name}]\n" + "".join(f"{key} = {value}\n" for key, value in written.items())
 
 
 def judged(shop: Workshop, *words: str) -> Done:
-    """Runs the checks. What they print is beside the answer."""
+    """Run the checks. Their output goes to standard error."""
     words = ("gate", "run", TASK, "--json", *words)
     with shop.place.start(*words) as child:
         out, err = child.communicate(timeout=2 * LIMIT_S)
@@ -39,15 +39,15 @@ def verdicts(shop: Workshop) -> list[Any]:
 
 
 def runs(shop: Workshop) -> list[Any]:
-    """The evidence of the checks."""
+    """Return the evidence of the checks."""
     told = [fact["evidence"] for fact in shop.show()["story"] if fact["kind"] == "evidence_added"]
     return [run for run in told if run["by"] == "@vera"]
 
 
-# --- what a check says
+# --- the result of a check
 
 
-def test_checks_that_are_met_pass_their_gate(shop: Workshop) -> None:
+def test_successful_checks_pass_their_gate(shop: Workshop) -> None:
     shop.commit(
         **rules(
             check("tests", "sh greet.sh", pattern='"^good"'),
@@ -90,7 +90,7 @@ def test_checks_that_are_met_pass_their_gate(shop: Workshop) -> None:
     ],
     ids=["another status", "the wrong status", "no pattern", "too slow"],
 )
-def test_a_check_that_is_not_met_fails_its_gate(
+def test_unsuccessful_check_fails_its_gate(
     shop: Workshop, command: str, members: dict[str, str], why: str
 ) -> None:
     command += f" # {shop.place.root}"
@@ -114,7 +114,7 @@ def test_a_check_that_is_not_met_fails_its_gate(
     ("command", "status", "why"),
     [("no-such-command", 127, "there is no such command"), ("./greet.sh", 126, "denied")],
 )
-def test_a_check_that_cannot_be_started_is_not_met_and_leaves_evidence(
+def test_check_that_cannot_start_fails_and_adds_evidence(
     shop: Workshop, command: str, status: int, why: str
 ) -> None:
     bad = check("bad", [command], exit_code=str(status))
@@ -131,7 +131,7 @@ def test_a_check_that_cannot_be_started_is_not_met_and_leaves_evidence(
     assert why in shop.kept(runs(shop)[1]["id"]).decode()
 
 
-def test_what_a_failing_check_tells_the_worker_names_the_evidence_and_the_rules(
+def test_blocker_of_a_failed_check_names_the_evidence_and_the_rules(
     shop: Workshop,
 ) -> None:
     shop.submitted()
@@ -146,7 +146,7 @@ def test_what_a_failing_check_tells_the_worker_names_the_evidence_and_the_rules(
     )
 
 
-def test_each_gate_has_a_verdict_of_its_own(shop: Workshop) -> None:
+def test_each_gate_gets_its_own_verdict(shop: Workshop) -> None:
     shop.place.ok("gate", "create", "zeus", "--holder", "vera")
     shop.commit(**rules(check("good", "true"), check("bad", "false", gate='"zeus"')))
     shop.create("--gate", GATE, "--gate", "zeus")
@@ -162,10 +162,10 @@ def test_each_gate_has_a_verdict_of_its_own(shop: Workshop) -> None:
     ]
 
 
-# --- what it is run on
+# --- the files that a check runs on
 
 
-def test_a_check_runs_at_the_root_wherever_its_caller_stands(shop: Workshop) -> None:
+def test_check_runs_at_the_repository_root_from_any_directory(shop: Workshop) -> None:
     shop.commit(**rules(check("tests", "sh greet.sh")))
     shop.submitted()
     (shop.place.cwd / "below").mkdir()
@@ -184,8 +184,8 @@ def _elsewhere(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("leave", [_dirty, _elsewhere])
-def test_what_is_checked_out_otherwise_is_left_alone(shop: Workshop, leave: Any) -> None:
-    """The check sees the submitted tree, in a worktree of its own that is gone afterwards."""
+def test_gate_run_does_not_change_the_callers_checkout(shop: Workshop, leave: Any) -> None:
+    """The check runs on the submitted tree, in its own worktree, which is removed afterwards."""
     shop.commit(**rules(check("tests", "sh greet.sh; pwd", pattern='"goodbye"')))
     shop.submitted()
     submitted = shop.head
@@ -203,7 +203,7 @@ def test_what_is_checked_out_otherwise_is_left_alone(shop: Workshop, leave: Any)
     assert (shop.place.cwd / "greet.sh").read_text() == "echo hello\n"
 
 
-def test_a_failing_check_leaves_no_worktree_either(shop: Workshop) -> None:
+def test_failing_check_leaves_no_worktree(shop: Workshop) -> None:
     made = f"touch made {shop.place.root}/ran"
     shop.commit(**rules(check("tests", f"{made}; exit 1")))
     shop.submitted()
@@ -214,7 +214,7 @@ def test_a_failing_check_leaves_no_worktree_either(shop: Workshop) -> None:
     assert not (shop.place.cwd / "made").exists()
 
 
-def test_what_is_submitted_meanwhile_is_not_judged_by_checks_of_something_else(
+def test_submission_during_a_check_prevents_the_verdict(
     shop: Workshop,
 ) -> None:
     waits = f"echo here; while ! test -e {shop.place.root}/go; do sleep 0.05; done"
@@ -236,7 +236,7 @@ def test_what_is_submitted_meanwhile_is_not_judged_by_checks_of_something_else(
     assert verdicts(shop) == []
 
 
-def test_whoever_interrupts_a_check_has_not_judged(shop: Workshop) -> None:
+def test_interrupted_check_gives_no_verdict(shop: Workshop) -> None:
     waits = f"echo here; exec sleep 600 # {shop.place.root}"
     shop.commit(**rules(check("tests", waits)))
     shop.submitted()
@@ -257,10 +257,10 @@ def test_whoever_interrupts_a_check_has_not_judged(shop: Workshop) -> None:
     assert len(shop.git("worktree", "list").splitlines()) == 1
 
 
-# --- who may
+# --- refusals
 
 
-def test_a_sender_that_may_not_judge_runs_nothing(shop: Workshop) -> None:
+def test_sender_that_cannot_give_the_verdict_runs_no_check(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.place.join("otto", "desktop")
     shop.place.ok("gate", "create", GATE, "--replace", "--holder", "vera", "--holder", "otto")
@@ -277,7 +277,7 @@ def test_a_sender_that_may_not_judge_runs_nothing(shop: Workshop) -> None:
     assert not (shop.place.root / "ran").exists()
 
 
-def test_nothing_is_run_before_it_is_submitted(shop: Workshop) -> None:
+def test_no_check_runs_before_the_submission(shop: Workshop) -> None:
     shop.commit(**rules(check("tests", f"touch {shop.place.root}/ran")))
     shop.taken()
     with shop.nothing_written():
@@ -286,7 +286,7 @@ def test_nothing_is_run_before_it_is_submitted(shop: Workshop) -> None:
     assert not (shop.place.root / "ran").exists()
 
 
-def test_a_gate_without_checks_is_not_passed_by_running_none(shop: Workshop) -> None:
+def test_gate_without_checks_gets_no_verdict(shop: Workshop) -> None:
     shop.submitted()
     with shop.nothing_written():
         done = judged(shop, *HOLDER)
@@ -297,7 +297,7 @@ def test_a_gate_without_checks_is_not_passed_by_running_none(shop: Workshop) -> 
         assert (done.status, done.json["code"]) == (2, "USAGE")
 
 
-def test_checks_are_run_in_a_repository(shop: Workshop) -> None:
+def test_gate_run_outside_of_a_repository_is_refused(shop: Workshop) -> None:
     shop.submitted()
     shop.place.cwd = shop.place.root / "elsewhere"
     shop.place.cwd.mkdir()
@@ -308,7 +308,7 @@ def test_checks_are_run_in_a_repository(shop: Workshop) -> None:
 # --- the shipped check
 
 
-def test_the_shipped_scrub_decides_the_gate_of_its_name(shop: Workshop) -> None:
+def test_shipped_scrub_check_decides_the_gate_scrub(shop: Workshop) -> None:
     shop.place.ok("gate", "create", "scrub", "--holder", "vera")
     shop.create("--gate", "scrub")
     shop.place.ok("task", "take", TASK, *WORKER)

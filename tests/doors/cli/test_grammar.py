@@ -1,4 +1,4 @@
-"""The command line's grammar: what is read from words, what is refused and how, and the help."""
+"""The grammar of the command line: parsed words, refusals, and the help."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def refusal(*argv: str) -> Usage:
     return refused.value
 
 
-# Where words may stand
+# The order of words
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def refusal(*argv: str) -> Usage:
         ["claim", "list", "--json"],
     ],
 )
-def test_common_flags_stand_before_between_and_after_the_words_of_a_command(
+def test_common_flags_are_accepted_between_the_words_of_a_command(
     argv: list[str],
 ) -> None:
     assert (read(*argv).command.name, read(*argv).values) == ("claim list", {"json": True})
@@ -63,7 +63,7 @@ def test_common_flags_stand_before_between_and_after_the_words_of_a_command(
         ["claim", "acquire", "--item", "B-1", "--ttl", "7200"],
     ],
 )
-def test_a_command_s_own_flags_may_precede_it(argv: list[str]) -> None:
+def test_flags_of_a_command_can_precede_it(argv: list[str]) -> None:
     assert read(*argv).values == {"item": "B-1", "ttl": 7200}
 
 
@@ -77,11 +77,11 @@ def test_a_command_s_own_flags_may_precede_it(argv: list[str]) -> None:
         ["--subject", "s", "--", "send", "@vera", "hello"],
     ],
 )
-def test_flags_stand_before_or_after_arguments(argv: list[str]) -> None:
+def test_flags_are_accepted_before_and_after_arguments(argv: list[str]) -> None:
     assert read(*argv).values == {"to": "@vera", "text": "hello", "subject": "s"}
 
 
-def test_what_is_not_given_is_absent() -> None:
+def test_values_not_given_are_absent() -> None:
     assert read("inbox") == Parsed(read("inbox").command, {}, [])
     assert read("send", "@vera").values == {"to": "@vera"}
 
@@ -144,7 +144,7 @@ def test_a_command_may_share_its_words_with_a_group() -> None:
         ("evidence run -- --version", {}, ["--version"]),
     ],
 )
-def test_a_foreign_command_keeps_its_own_words(
+def test_words_of_a_foreign_command_are_not_parsed(
     argv: str, values: dict[str, object], rest: list[str]
 ) -> None:
     assert read(*argv.split()) == Parsed(read(*argv.split()).command, values, rest)
@@ -159,7 +159,7 @@ def test_a_missing_foreign_command_or_sender_is_refused(argv: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "-", "-5", "-x", "a=b", " ", "ü"])
-def test_a_value_is_taken_as_it_is(value: str) -> None:
+def test_value_of_a_flag_is_not_changed(value: str) -> None:
     assert read("claim", "acquire", "--item", "I", "--worktree", value).values["worktree"] == value
     assert (
         read("claim", "acquire", "--item", "I", f"--worktree={value}").values["worktree"] == value
@@ -249,7 +249,7 @@ def test_other_durations_are_refused_with_what_is_allowed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " 5", "5 m", "5m\n", "1e3", "9" * 5000 + "d"])
-def test_what_only_resembles_a_duration_is_not_one(text: str) -> None:
+def test_malformed_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="A duration is "):
         durations.seconds(text)
 
@@ -263,11 +263,11 @@ def test_an_empty_argument_and_a_dash_are_arguments() -> None:
 
 
 @pytest.mark.parametrize("text", ["-5", "- first\n- second", "-> there"])
-def test_text_that_no_flag_could_be_is_an_argument(text: str) -> None:
+def test_text_with_a_dash_that_is_no_flag_is_an_argument(text: str) -> None:
     assert read("send", "@vera", text).values["text"] == text
 
 
-def test_arguments_of_a_kind_are_converted() -> None:
+def test_number_arguments_are_converted() -> None:
     assert read("audit", "prove", "12").values == {"seq": 12}
     assert "whole number" in refusal("audit", "prove", "").message
 
@@ -278,14 +278,14 @@ def test_missing_arguments_are_named() -> None:
     assert refusal("ack").message == "ack needs ID."
 
 
-def test_an_argument_too_many_is_named() -> None:
+def test_surplus_argument_is_named() -> None:
     refused = refusal("send", "@vera", "hello", "world")
     assert refused.message.startswith("'world' is one argument too many: send takes TO and TEXT")
     assert "Quote" in refused.message
     assert refusal("claim", "list", "x").message.endswith("claim list takes none.")
 
 
-def test_required_flags_and_one_of_several_are_asked_for() -> None:
+def test_missing_required_flags_and_alternatives_are_named() -> None:
     assert refusal("task", "create").message == "task create needs --title T."
     assert refusal("claim", "check").message == "claim check needs --item I or --path GLOB."
     assert "exclude each other" in refusal("send", "@v", "--wake", "--no-wake").message
@@ -311,7 +311,7 @@ def test_unknown_words_are_refused_with_near_matches(argv: str, near: list[str])
     assert refusal(*argv.split()).members["did_you_mean"] == near
 
 
-def test_a_refusal_of_something_far_from_everything_suggests_nothing() -> None:
+def test_word_without_near_matches_gets_no_suggestion() -> None:
     assert "did_you_mean" not in refusal("qqqq").members
     assert "did_you_mean" not in refusal("inbox", "--" + "q" * 100_000).members
 
@@ -321,11 +321,11 @@ def test_a_flag_of_another_command_is_refused() -> None:
     assert "claim list has no flag --item" in refusal("claim", "list", "--item", "x").message
 
 
-def test_a_word_that_looks_like_a_short_flag_is_refused_with_the_way_out() -> None:
+def test_unknown_short_flag_is_refused_with_the_hint_at_dashes() -> None:
     assert "write it after --" in refusal("send", "@vera", "-x").message
 
 
-def test_a_flag_of_two_meanings_waits_for_its_command() -> None:
+def test_flag_with_two_meanings_must_follow_its_command() -> None:
     table = (
         Command(("a",), "A", flags=(Flag("--x"),)),
         Command(("b",), "B", flags=(Flag("--x", "V"),)),
@@ -335,13 +335,13 @@ def test_a_flag_of_two_meanings_waits_for_its_command() -> None:
     assert parse(["b", "--x", "a"], table, ()).values == {"x": "a"}
 
 
-def test_a_group_alone_lists_its_commands() -> None:
+def test_group_without_a_command_lists_its_commands() -> None:
     refused = refusal("guard")
     assert refused.members["commands"] == ["guard install", "guard check"]
     assert refused.members["usage"] == "interlock guard install|check"
 
 
-def test_flags_alone_are_no_command() -> None:
+def test_flags_without_a_command_are_refused() -> None:
     assert refusal("--json").members["usage"] == "interlock COMMAND [ARGUMENT...] [FLAG...]"
     assert refusal("--").message.startswith("No command")
 
@@ -356,7 +356,7 @@ def test_flags_alone_are_no_command() -> None:
     ],
 )
 @pytest.mark.parametrize("before", [["send", "@v"], ["inbox", "--after"], ["run", "o", "--"], []])
-def test_words_that_are_not_text_are_refused_and_shown_escaped(
+def test_words_that_are_not_utf8_are_refused_and_shown_escaped(
     before: list[str], word: str, escaped: str
 ) -> None:
     refused = refusal(*before, word)
@@ -364,7 +364,7 @@ def test_words_that_are_not_text_are_refused_and_shown_escaped(
     refused.message.encode()
 
 
-def test_a_refusal_shows_one_line_and_not_the_whole_of_a_long_word() -> None:
+def test_refusal_shortens_a_long_word_to_one_line() -> None:
     message = refusal("inbox", "x\n\x1b[31m" * 10_000).message
     assert message.isprintable()
     assert len(message) < 700
@@ -399,20 +399,22 @@ def test_every_refusal_is_the_error_object_with_the_usage() -> None:
         ("run otto --help", ["run"]),
     ],
 )
-def test_help_is_understood_anywhere_and_wins_over_errors(argv: str, topic: list[str]) -> None:
+def test_help_flag_works_anywhere_and_takes_precedence_over_errors(
+    argv: str, topic: list[str]
+) -> None:
     parsed = read(*argv.split())
     assert parsed.command is HELP
     assert parsed.rest == topic
 
 
-def test_help_is_not_heard_after_two_dashes() -> None:
+def test_help_flag_after_two_dashes_is_an_argument() -> None:
     assert read("send", "@vera", "--", "--help").values["text"] == "--help"
 
 
 @pytest.mark.parametrize(
     "argv", ["--version", "version", "claim --version", "inbox --bad --version"]
 )
-def test_the_version_is_asked_for_by_flag_or_word(argv: str) -> None:
+def test_version_is_a_flag_or_a_command(argv: str) -> None:
     assert read(*argv.split()).command is VERSION
 
 
@@ -422,7 +424,7 @@ def test_help_keeps_the_common_switches() -> None:
     assert read("help", "--json").values == {"json": True}
 
 
-def test_help_about_nothing_known_is_refused() -> None:
+def test_help_of_an_unknown_command_is_refused() -> None:
     assert "no command 'bogus'" in refusal("help", "bogus", "claim").message
     assert "no command 'inbox x'" in refusal("help", "inbox", "x").message
 
@@ -433,7 +435,7 @@ def test_a_switch_is_found_among_words_that_do_not_parse() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120])
-def test_help_keeps_to_the_width_and_names_everything(width: int) -> None:
+def test_help_fits_the_width_and_names_every_command(width: int) -> None:
     for topic in ([], ["claim"], *([*command.words] for command in (*COMMANDS, HELP, VERSION))):
         text = help.text(topic, COMMANDS, COMMON, width=width)
         assert text.endswith("\n")
@@ -445,30 +447,30 @@ def test_help_keeps_to_the_width_and_names_everything(width: int) -> None:
     assert all(word in overview for command in COMMANDS for word in command.words)
 
 
-def test_a_page_reads_as_a_person_would_have_written_it() -> None:
+def test_help_page_of_a_sample_command() -> None:
     join = next(command for command in COMMANDS if command.name == "join")
     assert (
         help.text(["join"], [join], COMMON, bold=str.upper)
         == """\
-Register an agent or a person, and keep a token for it.
+Register an agent or a person, and store its token.
 
 USAGE
   interlock join NAME [--surface S] [--kind agent|human] [--label TEXT]
                  [--scope SCOPE]...
 
 EXAMPLES
-  interlock join otto                # an agent
-  interlock join otto --surface cli  # otto in a terminal: the sender otto-cli
-  interlock join vera --kind human   # a person
+  interlock join otto                # add an agent
+  interlock join otto --surface cli  # add the sender otto-cli
+  interlock join vera --kind human   # add a person
 
 ARGUMENTS
-  NAME  its name: lower-case letters, digits and hyphens
+  NAME  the new name: lower-case letters, digits and hyphens
 
 FLAGS
-  --SURFACE S         where it acts: cli, desktop, …
-  --KIND AGENT|HUMAN  what it is
-  --LABEL TEXT        for display; it decides nothing
-  --SCOPE SCOPE       what its token allows (repeatable)
+  --SURFACE S         the surface: cli, desktop, …
+  --KIND AGENT|HUMAN  the kind of the name
+  --LABEL TEXT        a label for display; it grants nothing
+  --SCOPE SCOPE       a scope of its token (repeatable)
 
 Every command also takes --json, --workspace PATH|URL, --from SENDER,
 --session S, --help.
@@ -490,20 +492,20 @@ def test_usage_is_one_line(name: str, usage: str) -> None:
     assert help.usage(next(command for command in COMMANDS if command.name == name)) == usage
 
 
-# The table, and what parsing costs
+# The table of commands, and the cost of parsing
 
 
 def faults(commands: Sequence[Command], common: Sequence[Flag]) -> list[str]:
-    """The contradictions in a table of commands, in sentences."""
+    """Return the contradictions in a table of commands, as sentences."""
     found: list[str] = []
     every = (*commands, HELP, VERSION)
     names = [command.name for command in every]
-    found += [f"{name}: stands twice" for name in {n for n in names if names.count(n) > 1}]
+    found += [f"{name}: declared twice" for name in {n for n in names if names.count(n) > 1}]
     takes_value: dict[str, bool] = {flag.name: bool(flag.placeholder) for flag in BUILT_IN}
     for command in every:
         found += [f"{command.name}: {fault}" for fault in _faults_of(command, common)]
         for flag in (*common, *command.flags):
-            # Before the command's words, only a flag's name can say whether a value follows.
+            # Before the command's words, only the name of a flag decides whether it has a value.
             if takes_value.setdefault(flag.name, bool(flag.placeholder)) != bool(flag.placeholder):
                 found.append(f"{command.name}: {flag.name} takes a value here but not elsewhere")
     return found
@@ -514,7 +516,7 @@ def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
     alternatives = {name for one in command.one_of for name in one.names}
     keys = [flag.key for flag in flags]
     keys += [a.key for a in command.arguments if a.name not in alternatives]
-    yield from (f"two things are called {key}" for key in set(keys) if keys.count(key) > 1)
+    yield from (f"two values are called {key}" for key in set(keys) if keys.count(key) > 1)
     for flag in flags:
         if not flag.name.startswith("--") or not flag.name[2:].replace("-", "").isalnum():
             yield f"{flag.name} is not a flag's name"
@@ -524,18 +526,18 @@ def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
         if before.optional and not after.optional:
             yield f"{before.name} is optional and {after.name} after it is not"
     if command.rest and any(a.many or a.optional for a in command.arguments):
-        yield "nobody can tell where its arguments end and the foreign command begins"
+        yield "the start of the foreign command is ambiguous"
     own = {flag.name for flag in command.flags} | {arg.name for arg in command.arguments}
     for one_of in command.one_of:
         yield from (f"{name} is not its flag" for name in one_of.names if name not in own)
 
 
-def test_the_tables_have_no_faults() -> None:
+def test_command_tables_have_no_contradictions() -> None:
     assert faults(COMMANDS, COMMON) == []
     assert faults(all_commands(), REAL_COMMON) == []
 
 
-def test_faults_of_a_table_are_named() -> None:
+def test_contradictions_of_a_table_are_named() -> None:
     many = Argument("A", many=True)
     table = (
         Command(("a",), "", (many, Argument("B"))),
@@ -545,9 +547,9 @@ def test_faults_of_a_table_are_named() -> None:
     )
     assert sorted(faults(table, COMMON)) == [
         "a: A takes many and is not last",
-        "a: nobody can tell where its arguments end and the foreign command begins",
-        "a: stands twice",
-        "a: two things are called json",
+        "a: declared twice",
+        "a: the start of the foreign command is ambiguous",
+        "a: two values are called json",
         "b: --z is not its flag",
         "b: y is not a flag's name",
         "c: --x takes a value here but not elsewhere",
@@ -592,7 +594,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
 @given(
     st.lists(st.one_of(st.sampled_from(WORDS), ANY_TEXT, ANY_TEXT.map("--".__add__)), max_size=9)
 )
-def test_no_words_raise_anything_but_usage(argv: list[str]) -> None:
+def test_random_words_raise_only_usage(argv: list[str]) -> None:
     try:
         parsed = parse(argv, COMMANDS, COMMON)
     except Usage as error:

@@ -1,6 +1,6 @@
-"""The interface's rules on workspace, identity and session, sentence by sentence: where a command
-finds its workspace, who acts, what the owner may, what `interlock run` gives a client, and what
-is kept of tokens."""
+"""The interface's rules about workspace, identity and session, sentence by sentence: the search for
+the workspace, the choice of the sender, the owner's commands, the environment of `interlock run`,
+and the storage of tokens."""
 
 import json
 import os
@@ -24,17 +24,17 @@ pytestmark = pytest.mark.every_engine
 
 
 def _directory(place: Place, *words: str) -> str:
-    """Where a command finds its workspace."""
+    """Return the directory of the workspace that a command uses."""
     return str(place.ok("status", *words)["directory"])
 
 
 def _nowhere(place: Place) -> str:
-    """Where it finds one if nothing names it."""
+    """Return the directory that a command uses if neither a flag nor a variable names one."""
     return _directory(place.but(INTERLOCK_WORKSPACE=None))
 
 
 def _default(place: Place) -> Path:
-    """The user's own workspace."""
+    """Return the user's default workspace."""
     if sys.platform == "darwin":
         return place.home / "Library" / "Application Support" / "interlock" / "default"
     return place.home / ".local" / "share" / "interlock" / "default"
@@ -56,7 +56,7 @@ def _git(*words: str, cwd: Path) -> None:
 # --- Workspace
 
 
-def test_a_named_workspace_comes_first(place: Place) -> None:
+def test_workspace_flag_takes_precedence_over_the_variable(place: Place) -> None:
     named, by_variable = place.root / "named", place.root / "variable"
     found = _directory(place.but(INTERLOCK_WORKSPACE=str(by_variable)), "--workspace", str(named))
     assert found == str(named)
@@ -68,22 +68,22 @@ def test_the_variable_names_the_workspace(place: Place) -> None:
     assert _directory(place.but(INTERLOCK_WORKSPACE=named)) == named
 
 
-def test_a_relative_path_is_meant_from_where_one_stands(place: Place) -> None:
+def test_relative_workspace_path_starts_at_the_current_directory(place: Place) -> None:
     assert _directory(place, "--workspace", "here") == str(place.cwd / "here")
     assert _directory(place, "--workspace", "~/there") == str(place.home / "there")
 
 
-def test_an_empty_variable_names_nothing(place: Place) -> None:
+def test_empty_workspace_variable_is_ignored(place: Place) -> None:
     found = _directory(place.but(INTERLOCK_WORKSPACE=""))
     assert found == str(_default(place))
     assert list(place.cwd.iterdir()) == []
 
 
-def test_without_a_name_it_is_the_default_in_the_users_data_directory(place: Place) -> None:
+def test_default_workspace_is_in_the_users_data_directory(place: Place) -> None:
     assert _nowhere(place) == str(_default(place))
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has a place of its own for data")
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has its own directory for data")
 def test_the_users_data_directory_can_be_set(place: Place) -> None:
     data = place.root / "data"
     found = _directory(place.but(INTERLOCK_WORKSPACE=None, XDG_DATA_HOME=str(data)))
@@ -91,21 +91,21 @@ def test_the_users_data_directory_can_be_set(place: Place) -> None:
 
 
 @pytest.mark.parametrize("words", ["status", "agents", "join otto", "audit verify", "token list"])
-def test_anything_that_needs_a_workspace_makes_the_default_one(words: str, place: Place) -> None:
+def test_command_that_needs_a_workspace_creates_the_default_one(words: str, place: Place) -> None:
     place.ok(*words.split(), INTERLOCK_WORKSPACE=None)
     default = _default(place)
     assert (default / "log.db").exists()
     assert stat.S_IMODE(default.stat().st_mode) == 0o700
 
 
-def test_init_says_whether_it_made_one(place: Place) -> None:
+def test_init_reports_whether_it_created_a_workspace(place: Place) -> None:
     made = place.ok("init")
     assert (made["created"], made["directory"]) == (True, str(place.workspace))
     again = place.ok("init")
     assert again == made | {"created": False}
 
 
-def test_init_here_makes_one_that_is_found_from_below(place: Place) -> None:
+def test_workspace_of_init_here_is_found_from_subdirectories(place: Place) -> None:
     made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
     assert made["directory"] == str(place.cwd / ".interlock")
     below = place.cwd / "a" / "b"
@@ -114,7 +114,7 @@ def test_init_here_makes_one_that_is_found_from_below(place: Place) -> None:
     assert _nowhere(place) == made["directory"]
 
 
-def test_the_nearest_interlock_directory_is_taken(place: Place) -> None:
+def test_nearest_interlock_directory_is_used(place: Place) -> None:
     place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
     inner = place.cwd / "inner"
     inner.mkdir()
@@ -144,8 +144,8 @@ def test_init_here_in_a_repository_is_shared_by_every_worktree(place: Place) -> 
     assert b"interlock" not in status.stdout
 
 
-def test_init_here_finds_a_git_directory_that_lies_elsewhere(place: Place) -> None:
-    """As in a submodule, `.git` is a file that points to it, and it is the common one itself."""
+def test_init_here_uses_a_separate_git_directory(place: Place) -> None:
+    """As in a submodule, `.git` is a file that points to the common git directory."""
     apart = place.root / "apart.git"
     _git("init", "-q", "--separate-git-dir", str(apart), str(place.cwd), cwd=place.root)
     made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
@@ -163,26 +163,24 @@ def test_init_here_and_a_named_workspace_exclude_each_other(place: Place) -> Non
     assert not (place.root / "x").exists()
 
 
-def test_a_url_is_a_server_and_never_a_directory(place: Place) -> None:
-    somebody = place.but(
-        INTERLOCK_TOKEN=token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    )
+def test_url_names_a_server_and_creates_no_directory(place: Place) -> None:
+    caller = place.but(INTERLOCK_TOKEN=token_format.compose(os.urandom(token_format.SECRET_BYTES)))
     for named in (f"http://127.0.0.1:{free_port()}", f"https://127.0.0.1:{free_port()}/x"):
         place.no("NO_IDENTITY", "status", "--workspace", named)
-        somebody.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
-        somebody.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_WORKSPACE=named)
+        caller.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
+        caller.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_WORKSPACE=named)
     assert list(place.cwd.iterdir()) == []
 
 
-# --- Who acts
+# --- Sender
 
 
-def test_the_token_says_who_acts(joined: Place) -> None:
+def test_token_decides_the_sender(joined: Place) -> None:
     mine = joined.join("rita")
     assert joined.ok("whoami", INTERLOCK_TOKEN=mine)["sender"] == "rita"
 
 
-def test_the_token_comes_before_the_only_credential(place: Place) -> None:
+def test_token_takes_precedence_over_the_only_credential(place: Place) -> None:
     place.join("otto")
     rita = place.join("rita")
     (place.workspace / "credentials" / "rita.json").unlink()
@@ -190,17 +188,17 @@ def test_the_token_comes_before_the_only_credential(place: Place) -> None:
     assert place.ok("whoami", INTERLOCK_TOKEN=rita)["sender"] == "rita"
 
 
-def test_from_chooses_one_of_the_credentials_kept_here(joined: Place) -> None:
+def test_from_selects_a_stored_credential(joined: Place) -> None:
     for named in ("otto-cli", "@otto-cli"):
         assert joined.ok("whoami", "--from", named)["sender"] == "otto-cli"
 
 
-def test_the_only_credential_is_taken_without_asking(place: Place) -> None:
+def test_only_credential_is_used_by_default(place: Place) -> None:
     place.join("otto", "cli")
     assert place.ok("whoami")["sender"] == "otto-cli"
 
 
-def test_several_credentials_and_no_word_is_no_identity_and_lists_them(joined: Place) -> None:
+def test_several_credentials_without_from_are_refused_and_listed(joined: Place) -> None:
     before = joined.entries()
     wrong = joined.no("NO_IDENTITY", "send", "@vera", "hi")
     assert wrong["senders"] == ["@otto-cli", "@vera"]
@@ -209,12 +207,12 @@ def test_several_credentials_and_no_word_is_no_identity_and_lists_them(joined: P
     assert joined.entries() == before
 
 
-def test_no_credential_at_all_is_no_identity_and_says_how_to_begin(place: Place) -> None:
+def test_no_credential_is_refused_with_the_command_join(place: Place) -> None:
     wrong = place.no("NO_IDENTITY", "inbox")
     assert (wrong["senders"], "interlock join NAME" in wrong["message"]) == ([], True)
 
 
-def test_from_without_a_credential_here_says_what_exists_and_what_to_type(joined: Place) -> None:
+def test_from_without_a_stored_credential_lists_the_stored_ones(joined: Place) -> None:
     before = joined.entries()
     wrong = joined.no("UNKNOWN_SENDER", "send", "@vera", "hi", "--from", "otto")
     assert wrong["senders"] == ["@otto-cli", "@vera"]
@@ -240,9 +238,7 @@ MISMATCHED = [
 
 
 @pytest.mark.parametrize("words", MISMATCHED)
-def test_a_from_that_is_not_the_token_is_a_mismatch_and_is_recorded(
-    words: str, joined: Place
-) -> None:
+def test_from_that_contradicts_the_token_is_refused_and_recorded(words: str, joined: Place) -> None:
     token = joined.join("rita")
     before = joined.entries()
     wrong = joined.no("IDENTITY_MISMATCH", *words.split(), "--from", "vera", INTERLOCK_TOKEN=token)
@@ -258,13 +254,13 @@ def test_a_from_that_is_not_the_token_is_a_mismatch_and_is_recorded(
     assert joined.ok("inbox", "--from", "vera")["messages"] == []
 
 
-def test_a_from_that_is_the_token_changes_nothing(joined: Place) -> None:
+def test_from_that_agrees_with_the_token_is_accepted(joined: Place) -> None:
     token = joined.join("rita")
     for named in ("rita", "@rita"):
         assert joined.ok("whoami", "--from", named, INTERLOCK_TOKEN=token)["sender"] == "rita"
 
 
-def test_a_mismatch_says_nothing_of_what_was_asked(joined: Place) -> None:
+def test_record_of_a_mismatch_does_not_contain_the_request(joined: Place) -> None:
     token = joined.join("rita")
     words = ("send", "@vera", "the-secret-text", "--from", "vera")
     joined.no("IDENTITY_MISMATCH", *words, INTERLOCK_TOKEN=token)
@@ -272,14 +268,14 @@ def test_a_mismatch_says_nothing_of_what_was_asked(joined: Place) -> None:
     assert not any(b"the-secret-text" in value for (value,) in stored)
 
 
-def test_a_surface_is_another_sender_than_its_agent(place: Place) -> None:
+def test_agent_and_its_surfaces_are_different_senders(place: Place) -> None:
     cli = place.join("otto", "cli")
     place.join("otto")
     for other in ("otto", "otto-desktop"):
         place.no("IDENTITY_MISMATCH", "whoami", "--from", other, INTERLOCK_TOKEN=cli)
 
 
-def test_a_token_of_nobody_opens_nothing(joined: Place) -> None:
+def test_unknown_token_is_refused(joined: Place) -> None:
     stranger = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     before = joined.entries()
     for words in ("whoami", "send @vera hi", "join rita", "status", "claim list"):
@@ -309,7 +305,7 @@ DONE_BY_OWNERS = [
 
 
 def _owner_words(place: Place, words: str) -> list[str]:
-    """The words of an owner's command, with a token's id and a backup where it needs one."""
+    """Return the words of an owner's command, with a token's id and a backup if it needs one."""
     if "$backup" in words:
         backup = place.root / "kept.db"
         if not backup.exists():
@@ -319,14 +315,14 @@ def _owner_words(place: Place, words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("words", DONE_BY_OWNERS)
-def test_an_owners_command_needs_no_identity_where_the_file_is_at_hand(
+def test_owner_commands_need_no_identity_on_an_embedded_workspace(
     words: str, joined: Place
 ) -> None:
     joined.ok(*_owner_words(joined, words))
 
 
 @pytest.mark.parametrize("words", OWNERS)
-def test_an_owners_command_needs_admin_with_an_agents_token(words: str, joined: Place) -> None:
+def test_owner_commands_need_admin_with_a_token(words: str, joined: Place) -> None:
     token = joined.join("rita")
     typed = _owner_words(joined, words)
     before = joined.facts()
@@ -336,35 +332,34 @@ def test_an_owners_command_needs_admin_with_an_agents_token(words: str, joined: 
 
 
 @pytest.mark.parametrize("words", OWNERS)
-def test_an_owners_command_needs_admin_for_the_sender_that_from_names(
-    words: str, joined: Place
-) -> None:
+def test_owner_commands_need_admin_with_from(words: str, joined: Place) -> None:
     joined.no("MISSING_SCOPE", *_owner_words(joined, words), "--from", "otto-cli")
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
-def test_even_its_own_tokens_are_the_owners_business(verb: str, joined: Place) -> None:
+def test_agent_cannot_rotate_or_revoke_its_own_tokens(verb: str, joined: Place) -> None:
     token = joined.join("rita")
     joined.no("MISSING_SCOPE", "token", verb, "--sender", "rita", INTERLOCK_TOKEN=token)
     assert joined.ok("whoami", INTERLOCK_TOKEN=token)["sender"] == "rita"
 
 
 @pytest.mark.parametrize("words", DONE_BY_OWNERS)
-def test_an_admin_does_what_the_owner_does(words: str, joined: Place) -> None:
+def test_admin_can_run_owner_commands(words: str, joined: Place) -> None:
     admin = joined.join("ada", None, "--scope", "admin")
     joined.ok(*_owner_words(joined, words), INTERLOCK_TOKEN=admin)
 
 
 @pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
-def test_a_session_that_is_known_is_no_owner(words: str, joined: Place) -> None:
-    """A client may strip the token from its shell's environment; the session still says who."""
+def test_caller_in_a_session_is_not_the_owner(words: str, joined: Place) -> None:
+    """A client may remove the token from its shell's environment. The session still identifies the
+    sender."""
     with Session(joined, "otto-cli") as session:
         joined.no("MISSING_SCOPE", *words.split(), INTERLOCK_SESSION=session.id)
 
 
 @pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
-def test_a_session_that_has_ended_is_no_owner_either(words: str, joined: Place) -> None:
-    """What a client left running must not become the owner when its session ends."""
+def test_caller_in_an_ended_session_is_not_the_owner(words: str, joined: Place) -> None:
+    """A process that outlives its client's session must not become the owner."""
     with Session(joined, "otto-cli") as session:
         pass
     before = joined.entries()
@@ -387,16 +382,16 @@ def test_a_session_that_has_ended_is_no_owner_either(words: str, joined: Place) 
         "schema",
     ],
 )
-def test_looking_needs_no_identity(words: str, joined: Place) -> None:
+def test_read_only_commands_need_no_identity(words: str, joined: Place) -> None:
     joined.ok(*words.split())
 
 
 @pytest.mark.parametrize("words", ["send @vera x", "inbox", "claim acquire --item B-1", "whoami"])
-def test_the_owner_is_no_sender(words: str, place: Place) -> None:
+def test_owner_without_a_sender_cannot_act_as_one(words: str, place: Place) -> None:
     place.no("NO_IDENTITY", *words.split())
 
 
-def test_whoever_ends_what_others_wait_for_says_who_they_are(joined: Place) -> None:
+def test_ending_a_task_or_a_blocker_needs_a_sender(joined: Place) -> None:
     joined.ok("task", "create", "--title", "Sort", "--id", "B-1", "--from", "otto-cli")
     raised = joined.ok("blocker", "raise", "B-1", "no disk", "--from", "vera")["blocker"]
     for words in (("blocker", "resolve", raised["id"]), ("task", "cancel", "B-1")):
@@ -406,7 +401,7 @@ def test_whoever_ends_what_others_wait_for_says_who_they_are(joined: Place) -> N
     assert [fact["sender"] for fact in joined.facts("task_ended")] == ["@vera"]
 
 
-def test_nobody_can_be_called_as_the_owner_or_interlock_is(place: Place) -> None:
+def test_reserved_names_cannot_join(place: Place) -> None:
     for name in ("owner", "interlock"):
         place.no("NAME_TAKEN", "join", name)
         place.no("NAME_TAKEN", "join", name, "--surface", "cli")
@@ -415,7 +410,7 @@ def test_nobody_can_be_called_as_the_owner_or_interlock_is(place: Place) -> None
 # --- Names
 
 
-def test_a_name_that_is_a_surface_elsewhere_is_taken_in_either_order(place: Place) -> None:
+def test_name_cannot_equal_the_sender_of_another_agents_surface(place: Place) -> None:
     place.join("otto", "cli")
     place.no("NAME_TAKEN", "join", "otto-cli")
     place.no("NAME_TAKEN", "join", "otto-cli", "--surface", "web")
@@ -435,12 +430,12 @@ def test_an_agent_keeps_its_kind_on_every_surface(place: Place) -> None:
 # --- Scopes
 
 
-def test_a_token_has_mail_claim_and_work(place: Place) -> None:
+def test_default_scopes_are_mail_claim_and_work(place: Place) -> None:
     place.join("otto")
     assert place.ok("whoami")["scopes"] == ["claim", "mail", "work"]
 
 
-def test_a_scope_that_is_missing_is_refused_and_recorded(joined: Place) -> None:
+def test_missing_scope_is_refused_and_recorded(joined: Place) -> None:
     reader = joined.ok("token", "mint", "--sender", "vera", "--scope", "mail")["token"]
     before = joined.entries()
     wrong = joined.no("MISSING_SCOPE", "claim", "acquire", "--item", "B-1", INTERLOCK_TOKEN=reader)
@@ -462,7 +457,7 @@ def test_scopes_beyond_the_defaults_need_admin(joined: Place) -> None:
     assert minted["minted_by"] == "@ada"
 
 
-def test_a_refusal_that_is_repeated_for_ever_does_not_fill_the_log(joined: Place) -> None:
+def test_repeated_refusals_do_not_fill_the_log(joined: Place) -> None:
     token = joined.join("rita")
     before = joined.entries()
     for _ in range(40):
@@ -474,7 +469,7 @@ def test_a_refusal_that_is_repeated_for_ever_does_not_fill_the_log(joined: Place
 
 
 class Session:
-    """A client started by `interlock run`: a shell that does what it is told, line by line."""
+    """A client started by `interlock run`: a shell that runs each line of its input."""
 
     def __init__(self, place: Place, sender: str) -> None:
         script = (
@@ -485,7 +480,7 @@ class Session:
         self.id = next(self.lines)
 
     def does(self, *words: str, **environ: str) -> Any:
-        """The JSON answer of a command within the session."""
+        """Return the JSON answer of a command in the session."""
         setting = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
         typed = [shlex.quote(word) for word in (sys.executable, "-m", "interlock", *words)]
         assert self.child.stdin is not None
@@ -500,7 +495,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the client's input, which ends it."""
+        """Close the client's input, which ends the client."""
         with self.child:
             try:
                 out, err = self.child.communicate(timeout=LIMIT_S)
@@ -525,11 +520,11 @@ def test_run_gives_its_client_a_token_a_session_and_the_workspace(joined: Place)
     assert found["sender"] == "otto-cli"
 
 
-def test_run_takes_the_senders_address_too(joined: Place) -> None:
+def test_run_accepts_the_address_of_a_sender(joined: Place) -> None:
     assert _run(joined, "@otto-cli", "true").status == 0
 
 
-def test_run_hands_input_output_and_errors_through(joined: Place) -> None:
+def test_run_passes_standard_streams_through(joined: Place) -> None:
     script = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write('aside')"
     words = ("run", "vera", "--", sys.executable, "-c", script)
     done = joined.process(*words, stdin=b"said")
@@ -537,11 +532,11 @@ def test_run_hands_input_output_and_errors_through(joined: Place) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 70, 125, 255])
-def test_run_exits_as_its_command_does(status: int, joined: Place) -> None:
+def test_run_exits_with_the_commands_status(status: int, joined: Place) -> None:
     assert _run(joined, "vera", "sh", "-c", f"exit {status}").status == status
 
 
-def test_run_leaves_the_commands_own_flags_alone(joined: Place) -> None:
+def test_run_does_not_parse_the_commands_flags(joined: Place) -> None:
     assert _run(joined, "vera", "sh", "-c", "echo $1 $2", "sh", "--json", "--help").out == (
         b"--json --help\n"
     )
@@ -549,21 +544,21 @@ def test_run_leaves_the_commands_own_flags_alone(joined: Place) -> None:
     assert (bare.status, bare.out) == (0, b"--from\n")
 
 
-def test_run_exits_with_127_where_there_is_no_such_command(joined: Place) -> None:
+def test_run_exits_with_127_if_the_command_does_not_exist(joined: Place) -> None:
     done = _run(joined, "vera", "no-such-command-anywhere")
     assert done.status == 127
     assert b"no-such-command-anywhere" in done.err
     assert [f["kind"] for f in joined.facts()[-2:]] == ["session_started", "session_ended"]
 
 
-def test_run_exits_with_126_where_it_cannot_be_executed(joined: Place) -> None:
+def test_run_exits_with_126_if_the_command_cannot_be_executed(joined: Place) -> None:
     plain = joined.cwd / "plain.txt"
     plain.write_text("no program")
     assert _run(joined, "vera", str(plain)).status == 126
     assert _run(joined, "vera", str(joined.cwd)).status == 126
 
 
-def test_run_exits_with_125_where_interlock_refuses(joined: Place) -> None:
+def test_run_exits_with_125_if_interlock_refuses(joined: Place) -> None:
     for sender, environ in (
         ("nobody", {}),
         ("vera", {"INTERLOCK_TOKEN": "ilk_mistyped"}),
@@ -574,13 +569,13 @@ def test_run_exits_with_125_where_interlock_refuses(joined: Place) -> None:
         assert done.err, done
 
 
-def test_run_exits_with_125_where_there_is_no_workspace(joined: Place) -> None:
+def test_run_exits_with_125_without_a_workspace(joined: Place) -> None:
     done = _run(joined.but(INTERLOCK_WORKSPACE="/dev/null"), "vera", "sh", "-c", "echo ran")
     assert (done.status, done.out) == (125, b""), done
     assert done.err, done
 
 
-def test_run_says_in_json_why_it_did_not_run(joined: Place) -> None:
+def test_run_with_json_prints_the_refusal(joined: Place) -> None:
     done = joined.process("run", "--json", "nobody", "--", "true")
     assert done.status == 125
     assert json.loads(done.out)["code"] == "UNKNOWN_SENDER"
@@ -592,14 +587,12 @@ def test_run_without_a_command_is_a_usage_error(joined: Place) -> None:
     assert joined.run("run", "vera", "--").status == 2
 
 
-def test_a_client_that_a_signal_ends_gives_128_and_the_signal(joined: Place) -> None:
+def test_run_exits_with_128_plus_the_signal_that_ended_the_client(joined: Place) -> None:
     assert _run(joined, "vera", "sh", "-c", "kill -KILL $$").status == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_go_on_to_the_client_and_the_session_still_ends(
-    number: signal.Signals, joined: Place
-) -> None:
+def test_run_forwards_signals_and_ends_the_session(number: signal.Signals, joined: Place) -> None:
     script = (
         "import signal, sys\n"
         f"signal.signal({int(number)}, lambda *_: sys.exit(42))\n"
@@ -609,7 +602,7 @@ def test_signals_go_on_to_the_client_and_the_session_still_ends(
     with joined.start("run", "vera", "--", sys.executable, "-c", script) as child:
         try:
             assert next(lines(child)) == "ready"
-            # The handler is set a moment after the client was started.
+            # Interlock installs its handler a moment after the start of the client.
             until(lambda: _handles(child.pid, number))
             child.send_signal(number)
             assert child.wait(LIMIT_S) == 42
@@ -625,8 +618,9 @@ def _handles(pid: int, number: signal.Signals) -> bool:
     return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
 
 
-def test_an_interrupt_is_the_clients_to_handle(joined: Place) -> None:
-    """The terminal sends it to both; Interlock waits for what the client makes of it."""
+def test_run_leaves_an_interrupt_to_the_client(joined: Place) -> None:
+    """The terminal sends the interrupt to both processes. Interlock waits for the client's
+    reaction."""
     script = (
         "import os, signal, sys\n"
         "signal.signal(signal.SIGINT, lambda *_: sys.exit(7))\n"
@@ -646,7 +640,7 @@ def test_an_interrupt_is_the_clients_to_handle(joined: Place) -> None:
             child.kill()
 
 
-def test_a_session_is_one_holder_for_everything_within(joined: Place) -> None:
+def test_all_commands_of_a_session_are_one_holder(joined: Place) -> None:
     with Session(joined, "otto-cli") as session:
         claim = session.does("claim", "acquire", "--item", "B-1")["claim"]
         assert (claim["holder"], claim["session"]) == ("@otto-cli", session.id)
@@ -658,7 +652,7 @@ def test_a_session_is_one_holder_for_everything_within(joined: Place) -> None:
         assert held["held_by"][0]["session"] == session.id
 
 
-def test_the_end_of_a_session_gives_up_its_claims_and_no_others(joined: Place) -> None:
+def test_end_of_a_session_releases_only_its_own_claims(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-9", "--from", "otto-cli")
     with Session(joined, "otto-cli") as session:
         session.does("claim", "acquire", "--item", "B-1")
@@ -677,7 +671,7 @@ def test_two_runs_of_one_sender_are_two_holders(joined: Place) -> None:
         assert two.does("claim", "release", "--item", "B-1")["code"] == "NOT_HOLDER"
 
 
-def test_claims_are_renewed_while_the_session_lives(joined: Place) -> None:
+def test_claims_are_renewed_while_the_session_runs(joined: Place) -> None:
     with Session(joined, "otto-cli") as session:
         first = session.does("claim", "acquire", "--item", "B-1", "--ttl", "6s")["claim"]
 
@@ -689,8 +683,8 @@ def test_claims_are_renewed_while_the_session_lives(joined: Place) -> None:
         until(renewed)
 
 
-def test_a_client_within_a_client_has_a_session_of_its_own(joined: Place) -> None:
-    """Its end is not the end of the one around it."""
+def test_client_inside_a_client_has_its_own_session(joined: Place) -> None:
+    """The end of the inner client does not end the outer session."""
     with Session(joined, "otto-cli") as outer:
         outer.does("claim", "acquire", "--item", "B-1")
         inner = outer.does("run", "otto-cli", "--", sys.executable, "-m", "interlock", "whoami")
@@ -700,7 +694,7 @@ def test_a_client_within_a_client_has_a_session_of_its_own(joined: Place) -> Non
         assert outer.does("claim", "renew", "--item", "B-1")["renewed"] is True
 
 
-def test_within_a_session_another_from_is_a_mismatch(joined: Place) -> None:
+def test_from_with_another_sender_in_a_session_is_a_mismatch(joined: Place) -> None:
     with Session(joined, "otto-cli") as session:
         before = joined.entries()
         wrong = session.does("send", "@vera", "hi", "--from", "vera")
@@ -711,7 +705,7 @@ def test_within_a_session_another_from_is_a_mismatch(joined: Place) -> None:
         assert session.does("whoami", "--from", "otto-cli")["sender"] == "otto-cli"
 
 
-def test_within_a_session_another_sender_cannot_be_run(joined: Place) -> None:
+def test_run_with_another_sender_in_a_session_is_refused(joined: Place) -> None:
     with Session(joined, "otto-cli") as session:
         before = joined.entries()
         token = json.loads((joined.workspace / "credentials" / "otto-cli.json").read_text())[
@@ -724,8 +718,8 @@ def test_within_a_session_another_sender_cannot_be_run(joined: Place) -> None:
         assert joined.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
 
 
-def test_the_session_alone_still_says_who_acts(joined: Place) -> None:
-    """Some clients strip what looks like a secret from the environment of their shells."""
+def test_session_without_a_token_decides_the_sender(joined: Place) -> None:
+    """Some clients remove secrets from the environment of their shells."""
     with Session(joined, "otto-cli") as session:
         stripped = session.does("whoami", INTERLOCK_TOKEN="")
         assert (stripped["sender"], stripped["session"]) == ("otto-cli", session.id)
@@ -744,13 +738,13 @@ def test_the_session_alone_still_says_who_acts(joined: Place) -> None:
         assert sent["message"]["from"] == "@otto-cli"
 
 
-def test_within_a_session_more_scopes_need_admin(joined: Place) -> None:
+def test_more_scopes_in_a_session_need_admin(joined: Place) -> None:
     with Session(joined, "otto-cli") as session:
         for words in ("join rita --scope admin", "token mint --sender otto-cli --scope admin"):
             assert session.does(*words.split())["code"] == "MISSING_SCOPE"
 
 
-def test_session_sets_it_by_hand(joined: Place) -> None:
+def test_session_flag_sets_the_session(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "vera")
     claim = joined.ok(*words, "--session", "window-1")["claim"]
     assert claim["session"] == "window-1"
@@ -772,7 +766,7 @@ def test_without_a_session_the_holder_is_the_sender_alone(joined: Place) -> None
 # --- Tokens
 
 
-def test_credentials_are_readable_by_their_owner_alone(place: Place) -> None:
+def test_credentials_are_readable_only_by_their_owner(place: Place) -> None:
     before = os.umask(0)
     try:
         place.join("otto", "cli")
@@ -786,7 +780,7 @@ def test_credentials_are_readable_by_their_owner_alone(place: Place) -> None:
     assert stat.S_IMODE((place.workspace / "keys" / "checkpoint.key").stat().st_mode) == 0o600
 
 
-def test_a_token_is_printed_once_and_stored_nowhere_but_as_its_hash(joined: Place) -> None:
+def test_token_is_printed_once_and_stored_only_as_its_hash(joined: Place) -> None:
     token = joined.join("rita")
     text = joined.run("join", "hugo")
     assert b"ilk_" not in text.out
@@ -797,7 +791,7 @@ def test_a_token_is_printed_once_and_stored_nowhere_but_as_its_hash(joined: Plac
         assert not any(token.encode() in value for (value,) in stored)
 
 
-def test_a_token_shows_what_it_is_and_a_typing_error(joined: Place) -> None:
+def test_token_has_a_prefix_and_a_checksum(joined: Place) -> None:
     token = joined.join("rita")
     assert re.fullmatch(r"ilk_[a-z2-7]{47}", token)
     swapped = token[:10] + ("a" if token[10] != "a" else "b") + token[11:]
@@ -805,7 +799,7 @@ def test_a_token_shows_what_it_is_and_a_typing_error(joined: Place) -> None:
         assert "checksum" in joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=wrong)["message"]
 
 
-def test_token_list_and_show_tell_everything_but_the_secret(joined: Place) -> None:
+def test_token_list_and_show_omit_the_secret(joined: Place) -> None:
     joined.join("rita", None, "--label", "Rita's laptop")
     listed = joined.ok("token", "list")["tokens"]
     assert [token["sender"] for token in listed] == ["otto-cli", "vera", "rita"]
@@ -827,7 +821,7 @@ def test_an_agent_sees_no_other_senders_tokens(joined: Place) -> None:
     assert done.json["code"] in ("NOT_FOUND", "MISSING_SCOPE")
 
 
-def test_mint_makes_another_token_of_the_same_sender(joined: Place) -> None:
+def test_mint_creates_another_token_of_a_sender(joined: Place) -> None:
     minted = joined.ok("token", "mint", "--sender", "@vera", "--label", "phone", "--ttl", "7d")
     assert (minted["sender"], minted["label"]) == ("vera", "phone")
     assert joined.ok("whoami", INTERLOCK_TOKEN=minted["token"])["sender"] == "vera"
@@ -835,7 +829,7 @@ def test_mint_makes_another_token_of_the_same_sender(joined: Place) -> None:
     assert "expires_at" in minted
 
 
-def test_a_token_needs_a_sender(joined: Place) -> None:
+def test_mint_needs_a_registered_sender(joined: Place) -> None:
     before = joined.entries()
     wrong = joined.no("UNKNOWN_SENDER", "token", "mint", "--sender", "ver")
     assert wrong["did_you_mean"] == ["@vera"]
@@ -843,7 +837,7 @@ def test_a_token_needs_a_sender(joined: Place) -> None:
     assert joined.entries() == before
 
 
-def test_rotate_replaces_the_token_and_keeps_the_new_one(joined: Place) -> None:
+def test_rotate_replaces_the_token_and_stores_the_new_one(joined: Place) -> None:
     old = json.loads((joined.workspace / "credentials" / "vera.json").read_text())["token"]
     rotated = joined.ok("token", "rotate", "--sender", "vera")
     assert joined.ok("whoami", "--from", "vera")["sender"] == "vera"
@@ -866,7 +860,7 @@ def test_revoke_ends_a_token_at_once_by_id_or_by_sender(joined: Place) -> None:
         joined.no("USAGE", "token", "revoke", *words)
 
 
-def test_identify_says_whose_a_token_is(joined: Place) -> None:
+def test_identify_shows_the_sender_of_a_token(joined: Place) -> None:
     token = joined.join("rita", None, "--label", "hers")
     for end in (b"", b"\n"):
         found = joined.ok("token", "identify", "-", stdin=token.encode() + end)
@@ -882,7 +876,7 @@ def test_identify_says_whose_a_token_is(joined: Place) -> None:
         joined.no("USAGE", "token", "identify", "-", stdin=nothing)
 
 
-def test_in_a_pause_a_token_can_be_revoked_and_none_can_be_minted(joined: Place) -> None:
+def test_during_a_pause_tokens_can_be_revoked_but_not_minted(joined: Place) -> None:
     minted = joined.ok("token", "mint", "--sender", "vera")
     joined.ok("pause", "--reason", "a leak")
     joined.ok("token", "revoke", minted["id"])
@@ -894,7 +888,7 @@ def test_in_a_pause_a_token_can_be_revoked_and_none_can_be_minted(joined: Place)
 # --- explain
 
 
-def test_explain_reads_who_is_behind_a_message_from_the_data(joined: Place) -> None:
+def test_explain_shows_the_sender_and_the_token_of_a_message(joined: Place) -> None:
     admin = joined.join("ada", None, "--scope", "admin")
     label = ("--label", "vera")
     minted = joined.ok("token", "mint", "--sender", "otto-cli", *label, INTERLOCK_TOKEN=admin)
@@ -913,7 +907,7 @@ def test_explain_reads_who_is_behind_a_message_from_the_data(joined: Place) -> N
     assert f"#{minted['seq']}." in text
 
 
-def test_explain_says_both_ways_out_of_a_contradiction(joined: Place) -> None:
+def test_explain_shows_both_remedies_of_a_contradiction(joined: Place) -> None:
     minted = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
     sent = joined.ok("send", "@vera", "hi", INTERLOCK_TOKEN=minted["token"])["message"]
     story = joined.ok("explain", sent["id"])
@@ -926,13 +920,13 @@ def test_explain_says_both_ways_out_of_a_contradiction(joined: Place) -> None:
     )
 
 
-def test_explain_tells_of_a_token_that_was_revoked_since(joined: Place) -> None:
+def test_explain_shows_that_the_token_was_revoked(joined: Place) -> None:
     id = joined.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
     joined.ok("token", "revoke", "--sender", "otto-cli")
     assert "revoked_at" in joined.ok("explain", id)["token"]
 
 
-def test_explain_of_interlocks_own_mail_names_no_token(joined: Place) -> None:
+def test_explain_of_a_message_from_interlock_names_no_token(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     joined.ok("claim", "take-over", "--item", "B-1", "--reason", "r", "--from", "vera")
     (notice,) = joined.ok("inbox", "--from", "otto-cli")["messages"]

@@ -1,5 +1,5 @@
-"""Reports: what they tell, that nobody's text passes for ours, and that their proofs can be checked
-by somebody who has nothing but the file."""
+"""Reports: their content, that text of authors cannot forge parts of a report, and that a reader
+can check the proofs with only the file."""
 
 import html
 import json
@@ -33,7 +33,7 @@ HOSTILE = (
 
 
 class Sprint(NamedTuple):
-    """A task that was failed, put right, passed and completed."""
+    """A task that failed at its gate, was fixed, passed and was completed."""
 
     place: Place
 
@@ -64,7 +64,7 @@ def added(place: Place, *words: str) -> Any:
 
 
 def worked(place: Place, brief: str = "# Why\n\nIt takes anything.\n") -> str:
-    """From the brief to the first submission; the id of the note that was attached."""
+    """Create a task and work on it up to the first submission. Return the id of its note."""
     subprocess.run(["git", "init", "-q"], cwd=place.cwd, env=place.environ, check=True)
     commit(place, "one\n")
     place.ok("gate", "create", "athena", "--holder", "vera")
@@ -111,7 +111,7 @@ def sprint(first_sprint: Sprint, tmp_path: Path) -> Sprint:
 
 
 def spoken(text: str, form: str) -> str:
-    """What a reader sees, nearly: the text without what escapes it, and on one line."""
+    """Return the visible text on one line, without markup and escapes."""
     if form == "html":
         inline = re.sub(r"</?(?:a|bdi|code|strong)\b[^>]*>", "", text)
         bare = re.sub(r"<[^>]+>", " ", inline)
@@ -120,13 +120,11 @@ def spoken(text: str, form: str) -> str:
     return " ".join(html.unescape(bare).split())
 
 
-# --- what it tells
+# --- the content
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_report_tells_who_asked_worked_and_judged_and_what_was_submitted(
-    sprint: Sprint, form: str
-) -> None:
+def test_report_names_creator_worker_reviewer_and_commit(sprint: Sprint, form: str) -> None:
     seen = spoken(sprint.report(form), form)
     task = sprint.shown()["task"]
     head = ("B-1: Make it strict", "DONE", "Created by @vera", "Worked on by @otto-cli")
@@ -139,9 +137,7 @@ def test_a_report_tells_who_asked_worked_and_judged_and_what_was_submitted(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_entry_of_the_story_is_told_in_order_at_its_position(
-    sprint: Sprint, form: str
-) -> None:
+def test_report_has_every_entry_of_the_history_in_order(sprint: Sprint, form: str) -> None:
     text = sprint.report(form)
     head = r'<article id="entry-(\d+)"' if form == "html" else r"(?m)^### `#(\d+)` "
     told = [int(seq) for seq in re.findall(head, text)]
@@ -149,7 +145,7 @@ def test_every_entry_of_the_story_is_told_in_order_at_its_position(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_run_is_told_with_all_that_a_reader_must_know_of_it(sprint: Sprint, form: str) -> None:
+def test_report_has_all_details_of_a_run(sprint: Sprint, form: str) -> None:
     seen = spoken(sprint.report(form), form)
     runs = [entry["evidence"] for entry in sprint.shown()["story"] if "evidence" in entry]
     runs = [found for found in runs if found["kind"] == "run"]
@@ -165,7 +161,7 @@ def test_a_run_is_told_with_all_that_a_reader_must_know_of_it(sprint: Sprint, fo
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_was_run_and_what_was_said_look_different(sprint: Sprint, form: str) -> None:
+def test_runs_and_attached_evidence_look_different(sprint: Sprint, form: str) -> None:
     text = sprint.report(form)
     by_run, by_note = (found["by"] for found in sprint.shown()["task"]["criteria"])
     assert (by_run, by_note) == ("run", "note")
@@ -185,9 +181,7 @@ def test_what_was_run_and_what_was_said_look_different(sprint: Sprint, form: str
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_verdicts_and_blockers_are_told_with_what_would_put_it_right(
-    sprint: Sprint, form: str
-) -> None:
+def test_report_has_verdicts_and_blockers_with_suggested_fixes(sprint: Sprint, form: str) -> None:
     seen = spoken(sprint.report(form), form)
     assert "FAILED @vera gave the verdict of the gate athena" in seen
     assert "PASSED @vera gave the verdict of the gate athena" in seen
@@ -198,7 +192,7 @@ def test_verdicts_and_blockers_are_told_with_what_would_put_it_right(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_task_that_is_not_done_says_what_is_missing(joined: Place, form: str) -> None:
+def test_report_of_an_open_task_lists_its_requirements(joined: Place, form: str) -> None:
     worked(joined)
     joined.ok("blocker", "raise", "B-1", "Not like this", "--from", "vera")
     seen = spoken(Sprint(joined).report(form), form)
@@ -212,7 +206,7 @@ def test_a_task_that_is_not_done_says_what_is_missing(joined: Place, form: str) 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_was_redacted_is_gone_and_said_to_be(sprint: Sprint, form: str) -> None:
+def test_redacted_evidence_is_absent_and_marked(sprint: Sprint, form: str) -> None:
     story = sprint.shown()["story"]
     run = next(entry["evidence"] for entry in story if "evidence" in entry)
     sprint.place.ok("redact", run["id"], "--reason", "a secret")
@@ -224,7 +218,7 @@ def test_what_was_redacted_is_gone_and_said_to_be(sprint: Sprint, form: str) -> 
     assert sprint.place.ok("audit", "check-proof", str(kept))["ok"] is True
 
 
-def test_mail_that_is_not_for_whoever_asks_is_told_without_its_words(sprint: Sprint) -> None:
+def test_text_of_hidden_mail_is_left_out_of_the_report(sprint: Sprint) -> None:
     place = sprint.place
     story = sprint.shown()["story"]
     told = next(e["message"]["id"] for e in story if e.get("message", {}).get("to") == "@otto-cli")
@@ -237,7 +231,7 @@ def test_mail_that_is_not_for_whoever_asks_is_told_without_its_words(sprint: Spr
     assert "because the report's creator may not read it" in seen.text
 
 
-def test_the_same_answers_give_the_same_text(sprint: Sprint) -> None:
+def test_report_is_the_same_for_the_same_task(sprint: Sprint) -> None:
     for form in FORMS:
         before = sprint.report(form)
         assert sprint.report(form) == before
@@ -263,7 +257,7 @@ def test_a_report_through_a_server_is_the_same(
 # --- the command
 
 
-def test_a_report_goes_into_a_new_file_and_over_nothing(sprint: Sprint) -> None:
+def test_report_never_overwrites_a_file(sprint: Sprint) -> None:
     place = sprint.place
     answer = place.ok("report", "B-1", "--format", "html", "--output", "new.html")
     assert answer == {"format": "html", "file": "new.html"}
@@ -278,7 +272,7 @@ def test_a_report_goes_into_a_new_file_and_over_nothing(sprint: Sprint) -> None:
     place.no("USAGE", "report", "B-1", "--output", "no/such/directory")
 
 
-def test_a_report_goes_by_the_ending_of_its_file_unless_asked_otherwise(sprint: Sprint) -> None:
+def test_file_name_decides_the_format_unless_a_flag_does(sprint: Sprint) -> None:
     place = sprint.place
     for name, words, form in (
         ("a.html", (), "html"),
@@ -292,13 +286,13 @@ def test_a_report_goes_by_the_ending_of_its_file_unless_asked_otherwise(sprint: 
         assert (place.cwd / name).read_text() == sprint.report(form)
 
 
-def test_a_report_is_markdown_unless_asked_otherwise(sprint: Sprint) -> None:
+def test_default_format_is_markdown(sprint: Sprint) -> None:
     answer = sprint.place.ok("report", "B-1")
     assert answer == {"format": "md", "report": sprint.report("md")}
     sprint.place.no("USAGE", "report", "B-1", "--format", "pdf")
 
 
-def test_a_task_that_does_not_exist_has_no_report(joined: Place) -> None:
+def test_report_of_a_missing_task_is_refused(joined: Place) -> None:
     joined.no("NOT_FOUND", "report", "B-9", "--output", "new.md")
     assert not (joined.cwd / "new.md").exists()
 
@@ -314,7 +308,7 @@ def block(text: str, form: str) -> Any:
 
 
 def changed(text: str, form: str, change: Callable[[Any], object]) -> str:
-    """The report with other proofs in it, written as the original is."""
+    """Return the report with changed proofs, in the same format."""
     found = block(text, form)
     start = text.rindex('{\n "interlock_report"')
     end = text.rindex("\n}") + len("\n}")
@@ -323,7 +317,7 @@ def changed(text: str, form: str, change: Callable[[Any], object]) -> str:
 
 
 def checked(place: Place, text: str, *flags: str) -> Any:
-    """As a stranger does it: with the file, and no workspace."""
+    """Check the file like an outside reader, without a workspace."""
     file = place.root / "stranger" / "report"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
@@ -334,7 +328,7 @@ def checked(place: Place, text: str, *flags: str) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_proofs_hold_with_no_workspace_at_hand(sprint: Sprint, form: str) -> None:
+def test_proofs_are_valid_without_the_workspace(sprint: Sprint, form: str) -> None:
     text, shown = sprint.report(form), sprint.shown()
     verifier = sprint.place.ok("audit", "checkpoint")["verifier"]
     status, answer = checked(sprint.place, text, "--verifier", verifier)
@@ -347,7 +341,7 @@ def test_the_proofs_hold_with_no_workspace_at_hand(sprint: Sprint, form: str) ->
     assert verdicts == ["fail", "pass"]
 
 
-def test_what_is_proven_is_shown_to_be_compared(sprint: Sprint) -> None:
+def test_check_proof_lists_the_proven_entries(sprint: Sprint) -> None:
     file = sprint.place.cwd / "report.md"
     sprint.place.ok("report", "B-1", "--output", "report.md")
     done = sprint.place.run("audit", "check-proof", str(file))
@@ -358,17 +352,17 @@ def test_what_is_proven_is_shown_to_be_compared(sprint: Sprint) -> None:
         assert f"#{entry['seq']} " in done.text
 
 
-def test_a_report_as_json_can_be_checked_as_it_is(sprint: Sprint) -> None:
+def test_json_answer_of_a_report_can_be_checked(sprint: Sprint) -> None:
     whole = sprint.place.run("report", "B-1", "--json").text
     assert checked(sprint.place, whole)[0] == 0
 
 
-def test_a_report_whose_line_ends_were_changed_on_its_way_still_checks(sprint: Sprint) -> None:
+def test_report_with_changed_line_ends_can_be_checked(sprint: Sprint) -> None:
     for form in FORMS:
         assert checked(sprint.place, sprint.report(form).replace("\n", "\r\n"))[0] == 0
 
 
-def test_a_long_story_is_proven_in_several_bundles(
+def test_long_history_is_proven_in_several_bundles(
     sprint: Sprint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "PROVEN_AT_ONCE", 7)
@@ -425,7 +419,7 @@ TAMPERED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_whatever_is_changed_in_the_proofs_is_found(first_sprint: Sprint, form: str) -> None:
+def test_every_change_of_the_proofs_is_found(first_sprint: Sprint, form: str) -> None:
     text = first_sprint.report(form)
     assert checked(first_sprint.place, changed(text, form, lambda found: None))[0] == 0
     for what, change in TAMPERED.items():
@@ -442,7 +436,7 @@ def test_the_entry_whose_proof_is_wrong_is_named(first_sprint: Sprint) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_report_that_another_workspace_signed_is_found_by_the_key(
+def test_report_signed_by_another_workspace_fails_with_the_verifier_key(
     sprint: Sprint, form: str, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -454,7 +448,7 @@ def test_a_report_that_another_workspace_signed_is_found_by_the_key(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_report_without_its_proofs_or_with_two_is_no_report(sprint: Sprint, form: str) -> None:
+def test_report_without_proofs_or_with_two_blocks_is_refused(sprint: Sprint, form: str) -> None:
     text = sprint.report(form)
     start = "```json interlock-proofs" if form == "md" else "<script "
     without, tail = text[: text.rindex(start)], text[text.rindex(start) :]
@@ -464,17 +458,17 @@ def test_a_report_without_its_proofs_or_with_two_is_no_report(sprint: Sprint, fo
         assert (status, answer["code"]) == (2, "USAGE")
 
 
-def test_proofs_of_a_later_form_are_not_guessed_at(sprint: Sprint) -> None:
+def test_proofs_of_a_later_version_are_refused(sprint: Sprint) -> None:
     text = changed(sprint.report(), "md", lambda found: found.update(interlock_report=2))
     assert checked(sprint.place, text)[1]["code"] == "USAGE"
 
 
-# --- what others wrote
+# --- text of authors
 
 
 @pytest.fixture(scope="module")
 def first_hostile(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Sprint:
-    """Texts that try to pass for ours, wherever one can be written."""
+    """A task with forged markup in every text that an author can write."""
     place = first_joined.copied(tmp_path_factory.mktemp("hostile"))
     subprocess.run(["git", "init", "-q"], cwd=place.cwd, env=place.environ, check=True)
     commit(place, "one\n")
@@ -485,7 +479,7 @@ def first_hostile(first_joined: Place, tmp_path_factory: pytest.TempPathFactory)
     place.ok("task", "create", "--title", line[:280], *about, *gate)
     place.ok("task", "take", "B-1", "--from", "otto-cli")
     told = place.ok("inbox", "--from", "vera")["messages"][0]["id"]
-    # A key stands in the header, and so among the proofs.
+    # The header contains the key, and the proofs contain the header.
     key = ("--key", "</script><script>document.title='taken'</script>")
     place.ok("send", "@otto-cli", HOSTILE, "--reply-to", told, *key, "--from", "vera")
     ran(place, "printf", HOSTILE, flags=("--title", line[:200]))
@@ -504,7 +498,7 @@ def first_hostile(first_joined: Place, tmp_path_factory: pytest.TempPathFactory)
 
 
 def outside_fences(text: str) -> tuple[list[str], list[str]]:
-    """The lines that Markdown reads, and the words after each fence that opens."""
+    """Return the lines outside of fences, and the info string of each fence."""
     lines, opened, fence = [], [], ""
     for line in text.split("\n"):
         mark = re.match(r" {0,3}(`{3,}|~{3,})(.*)", line)
@@ -520,7 +514,7 @@ def outside_fences(text: str) -> tuple[list[str], list[str]]:
     return lines, opened
 
 
-def test_nothing_that_was_written_passes_for_a_line_of_the_report(first_hostile: Sprint) -> None:
+def test_text_of_authors_cannot_forge_lines_of_the_report(first_hostile: Sprint) -> None:
     text = first_hostile.report()
     lines, opened = outside_fences(text)
     titles = ["About this report", "Brief", "Acceptance criteria", "Gates", "Blockers"]
@@ -537,14 +531,14 @@ def test_nothing_that_was_written_passes_for_a_line_of_the_report(first_hostile:
     assert checked(first_hostile.place, text)[0] == 0
 
 
-def test_what_was_written_is_all_there(first_hostile: Sprint) -> None:
+def test_text_of_authors_is_complete(first_hostile: Sprint) -> None:
     brief = first_hostile.shown()["task"]["brief"]
     assert brief == HOSTILE
     assert HOSTILE in first_hostile.report("md")
     assert html.escape(HOSTILE) in first_hostile.report("html")
 
 
-def test_no_text_makes_an_element_of_the_page(first_hostile: Sprint) -> None:
+def test_text_of_authors_makes_no_html_elements(first_hostile: Sprint) -> None:
     text = first_hostile.report("html")
     assert text.count("<script") == 1
     assert "<img" not in text
@@ -553,7 +547,7 @@ def test_no_text_makes_an_element_of_the_page(first_hostile: Sprint) -> None:
     assert checked(first_hostile.place, text)[0] == 0
 
 
-def test_what_cannot_be_seen_is_shown(joined: Place) -> None:
+def test_invisible_characters_are_shown(joined: Place) -> None:
     unseen = "a\u202eb\u200bc\x1b[31md\u2028e\rf\U000e0041\u2065"
     joined.ok("task", "create", "--title", "T", "--id", "B-1", "--brief", unseen, "--from", "vera")
     for form in FORMS:
@@ -562,7 +556,7 @@ def test_what_cannot_be_seen_is_shown(joined: Place) -> None:
         assert not steering(done.text)
 
 
-def test_text_of_any_script_stays_as_it_is() -> None:
+def test_text_of_any_script_is_unchanged() -> None:
     for text in ("naïve · 漢字", "\u0645\u06cc\u200c\u062e", "👩\u200d💻 ✔️", "a\tb\nc"):
         assert visible(text) == text
 
@@ -597,7 +591,7 @@ def opened(browser: Browser, file: Path, width: int) -> Seen:
 
 @needs_browser
 @pytest.mark.parametrize("width", [1200, 360])
-def test_a_browser_shows_the_page_and_runs_and_fetches_nothing(
+def test_page_in_a_browser_runs_and_loads_nothing(
     first_hostile: Sprint, browser: Browser, tmp_path: Path, width: int
 ) -> None:
     file = tmp_path / "report.html"
@@ -619,7 +613,7 @@ def test_a_browser_shows_the_page_and_runs_and_fetches_nothing(
 
 
 @needs_browser
-def test_what_was_run_and_what_was_said_differ_without_colours(
+def test_runs_and_attached_evidence_differ_without_colours(
     first_sprint: Sprint, browser: Browser, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"

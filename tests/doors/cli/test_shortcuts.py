@@ -1,5 +1,5 @@
-"""Every shortcut to "done" is refused with its code, and leaves nothing in the log but, where it
-matters, that it was refused."""
+"""Every shortcut to "done" is refused with its code. The log stores nothing except, for refusals
+that matter, the refusal."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ PASS = ("gate", "pass", TASK, GATE)
 
 
 def lacking(shop: Workshop) -> list[Any]:
-    """What the refused completion says is missing. Every need comes with a command."""
+    """Return the open requirements that the refused completion names. Each has a command."""
     with shop.nothing_written():
         answer = shop.place.no("GATES_NOT_PASSED", *COMPLETE)
     assert answer["completed"] is False
@@ -34,19 +34,19 @@ def lacking(shop: Workshop) -> list[Any]:
 # --- complete
 
 
-def test_nothing_is_done_that_was_not_submitted(shop: Workshop) -> None:
+def test_task_without_a_submission_cannot_complete(shop: Workshop) -> None:
     shop.taken()
     assert lacking(shop) == ["submission", "criterion", "gate"]
 
 
-def test_nothing_is_done_without_evidence(shop: Workshop) -> None:
+def test_task_without_evidence_cannot_complete(shop: Workshop) -> None:
     shop.taken()
     shop.place.ok("task", "submit", TASK, *WORKER)
     shop.place.ok(*PASS, *HOLDER)
     assert lacking(shop) == ["criterion"]
 
 
-def test_nothing_is_done_without_a_pass(shop: Workshop) -> None:
+def test_task_without_a_passing_verdict_cannot_complete(shop: Workshop) -> None:
     shop.submitted()
     assert lacking(shop) == ["gate"]
 
@@ -58,7 +58,7 @@ def test_nothing_is_done_without_a_pass(shop: Workshop) -> None:
         (("sh", "-c", "echo more >> greet.sh"), "uncommitted changes"),
     ],
 )
-def test_the_last_run_decides(shop: Workshop, run: tuple[str, ...], why: str) -> None:
+def test_last_run_decides_about_a_criterion(shop: Workshop, run: tuple[str, ...], why: str) -> None:
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)
     shop.run(*WORKER, "--task", TASK, "--criterion", "1", "--", *run)
@@ -66,7 +66,7 @@ def test_the_last_run_decides(shop: Workshop, run: tuple[str, ...], why: str) ->
     assert why in shop.show()["task"]["criteria"][0]["why"]
 
 
-def test_a_run_on_a_dirty_tree_proves_nothing(shop: Workshop) -> None:
+def test_run_with_uncommitted_changes_does_not_count(shop: Workshop) -> None:
     shop.taken()
     shop.write("greet.sh", "echo hello\n")
     shop.proven("--task", TASK, "--criterion", "1", "--", "true")
@@ -76,7 +76,7 @@ def test_a_run_on_a_dirty_tree_proves_nothing(shop: Workshop) -> None:
     assert lacking(shop) == ["criterion"]
 
 
-def test_what_was_said_proves_nothing_until_a_passing_verdict_names_it(shop: Workshop) -> None:
+def test_note_counts_only_if_a_passing_verdict_names_it(shop: Workshop) -> None:
     shop.taken()
     words = ("--task", TASK, "--criterion", "1", "--note", "I looked.")
     note = shop.place.ok("evidence", "add", *words, *WORKER)
@@ -88,7 +88,7 @@ def test_what_was_said_proves_nothing_until_a_passing_verdict_names_it(shop: Wor
     assert shop.place.ok(*COMPLETE)["completed"]
 
 
-def test_the_story_says_who_ran_what_and_what_was_written_to_whoever_may_read_it(
+def test_history_shows_messages_only_to_their_readers(
     shop: Workshop,
 ) -> None:
     shop.submitted()
@@ -106,7 +106,7 @@ def test_the_story_says_who_ran_what_and_what_was_written_to_whoever_may_read_it
     assert "nearly there" not in hidden
 
 
-def test_a_verdict_for_an_older_artifact_does_not_count(shop: Workshop) -> None:
+def test_verdict_on_an_older_commit_does_not_count(shop: Workshop) -> None:
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)
     older = shop.head
@@ -120,14 +120,14 @@ def test_a_verdict_for_an_older_artifact_does_not_count(shop: Workshop) -> None:
     assert answer["submitted"] == {"commit": shop.head, "tree": shop.tree}
 
 
-def test_the_same_commit_submitted_again_is_judged_again(shop: Workshop) -> None:
+def test_same_commit_submitted_again_needs_a_new_verdict(shop: Workshop) -> None:
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)
     shop.place.ok("task", "submit", TASK, *WORKER)
     assert lacking(shop) == ["gate"]
 
 
-def test_what_a_gate_failed_is_not_done_and_cannot_be_judged_until_it_comes_again(
+def test_failed_submission_gets_no_verdict_until_it_is_submitted_again(
     shop: Workshop,
 ) -> None:
     shop.submitted()
@@ -137,7 +137,7 @@ def test_what_a_gate_failed_is_not_done_and_cannot_be_judged_until_it_comes_agai
         shop.place.no("NOT_SUBMITTED", *PASS, *HOLDER)
 
 
-def test_a_blocker_keeps_it_from_being_done_and_its_worker_cannot_lift_it(shop: Workshop) -> None:
+def test_blocker_prevents_completion_and_its_worker_cannot_resolve_it(shop: Workshop) -> None:
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)
     raised = shop.place.ok("blocker", "raise", TASK, "The build is red.", *HOLDER)["blocker"]
@@ -148,7 +148,7 @@ def test_a_blocker_keeps_it_from_being_done_and_its_worker_cannot_lift_it(shop: 
     assert shop.place.ok(*COMPLETE)["completed"]
 
 
-def test_a_task_waits_for_what_it_depends_on(shop: Workshop) -> None:
+def test_task_waits_for_its_dependency(shop: Workshop) -> None:
     shop.create(id="A-1")
     shop.create("--depends-on", "A-1")
     for command in (("task", "take", TASK, *WORKER), COMPLETE):
@@ -165,7 +165,7 @@ def test_a_task_waits_for_what_it_depends_on(shop: Workshop) -> None:
         shop.place.no("NOT_HOLDER", "task", "submit", TASK, *WORKER)
 
 
-def test_a_dependency_that_failed_is_never_done(shop: Workshop) -> None:
+def test_failed_dependency_blocks_its_task(shop: Workshop) -> None:
     shop.create(id="A-1")
     shop.create("--depends-on", "A-1")
     shop.place.ok("task", "take", "A-1", *WORKER)
@@ -175,17 +175,17 @@ def test_a_dependency_that_failed_is_never_done(shop: Workshop) -> None:
     assert answer["missing"][0]["state"] == "failed"
 
 
-def test_no_circle_of_dependencies_can_be_made(shop: Workshop) -> None:
+def test_cycle_of_dependencies_cannot_be_created(shop: Workshop) -> None:
     create = ("task", "create", "--title", "Turn", "--id", "A-1", *HOLDER)
     with shop.nothing_written():
         shop.place.no("USAGE", *create, "--depends-on", "A-1")
         shop.place.no("NOT_FOUND", *create, "--depends-on", "A-2")
 
 
-# --- who judges
+# --- verdicts
 
 
-def test_nobody_judges_their_own_work_from_any_surface(shop: Workshop) -> None:
+def test_worker_cannot_give_a_verdict_from_any_surface(shop: Workshop) -> None:
     shop.place.join("otto", "desktop")
     shop.place.join("otto")
     shop.place.ok("gate", "create", GATE, "--replace", "--holder", "otto", "--holder", "vera")
@@ -197,7 +197,7 @@ def test_nobody_judges_their_own_work_from_any_surface(shop: Workshop) -> None:
                 shop.place.no("OWN_WORK", "gate", word, TASK, GATE, *note, "--from", surface)
 
 
-def test_nobody_judges_what_they_once_worked_on(shop: Workshop) -> None:
+def test_former_worker_cannot_give_a_verdict(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.place.ok("gate", "create", GATE, "--replace", "--holder", "nova", "--holder", "vera")
     shop.create("--gate", GATE)
@@ -209,7 +209,7 @@ def test_nobody_judges_what_they_once_worked_on(shop: Workshop) -> None:
         shop.place.no("OWN_WORK", *PASS, "--from", "nova")
 
 
-def test_nobody_judges_without_the_gates_scope(shop: Workshop) -> None:
+def test_verdict_needs_the_scope_of_the_gate(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.submitted()
     with shop.nothing_written("MISSING_SCOPE"):
@@ -217,7 +217,7 @@ def test_nobody_judges_without_the_gates_scope(shop: Workshop) -> None:
     assert refused["scope"] == f"gate:{GATE}"
 
 
-def test_a_gate_that_nobody_can_hold_is_refused_when_the_task_is_made(shop: Workshop) -> None:
+def test_gate_without_a_holder_is_refused_at_creation_of_the_task(shop: Workshop) -> None:
     create = ("task", "create", "--title", "Greet", *HOLDER)
     with shop.nothing_written():
         refused = shop.place.no("GATE_HAS_NO_HOLDER", *create, "--gate", "athens")
@@ -255,7 +255,7 @@ def _cancelled(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("end", "state"), [(_completed, "done"), (_failed, "failed"), (_cancelled, "cancelled")]
 )
-def test_what_has_ended_stays_so(
+def test_ended_task_refuses_all_commands(
     shop: Workshop, end: Callable[[Workshop], None], state: str
 ) -> None:
     end(shop)
@@ -268,10 +268,10 @@ def test_what_has_ended_stays_so(
     assert not (shop.place.cwd / "ran").exists()
 
 
-# --- who works
+# --- workers
 
 
-def test_only_its_holder_works_on_a_task(shop: Workshop) -> None:
+def test_only_the_holder_can_work_on_a_task(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)
@@ -286,7 +286,7 @@ def test_only_its_holder_works_on_a_task(shop: Workshop) -> None:
             assert shop.place.no("CLAIM_HELD", "task", "take", TASK, *who)["taken"] is False
 
 
-def test_an_older_fence_bounces(shop: Workshop) -> None:
+def test_stale_fence_is_refused(shop: Workshop) -> None:
     stale = shop.taken()
     shop.place.ok("claim", "release", "--item", TASK, *WORKER)
     shop.place.ok("task", "take", TASK, *WORKER)
@@ -301,7 +301,7 @@ def test_an_older_fence_bounces(shop: Workshop) -> None:
             shop.place.no("STALE_FENCE", *command, *WORKER)
 
 
-# A holder that takes the task, and goes on with it when it is told to.
+# A holder that takes the task, and continues after a line on its input.
 WORK = """
 interlock() { "$PY" -m interlock "$@"; }
 interlock task take B-12 --ttl 2s >/dev/null && echo taken
@@ -315,8 +315,8 @@ read -r end
 
 @contextmanager
 def stopped_holder(shop: Workshop) -> Iterator["subprocess.Popen[bytes]"]:
-    """A holder with all its processes, stopped when it had taken the task, until its lease is
-    over."""
+    """Stop a holder and all its processes after it has taken the task, until its lease has
+    expired."""
     holder = subprocess.Popen(
         [sys.executable, "-m", "interlock", "run", "otto-cli", "--", "sh", "-c", WORK],
         stdin=subprocess.PIPE,
@@ -337,10 +337,8 @@ def stopped_holder(shop: Workshop) -> Iterator["subprocess.Popen[bytes]"]:
             holder.communicate(timeout=LIMIT_S)
 
 
-@pytest.mark.parametrize("another", [False, True], ids=["nobody took it", "another took it"])
-def test_a_holder_that_was_stopped_past_its_lease_writes_nothing(
-    shop: Workshop, another: bool
-) -> None:
+@pytest.mark.parametrize("another", [False, True], ids=["the task is free", "another took it"])
+def test_holder_stopped_past_its_lease_writes_nothing(shop: Workshop, another: bool) -> None:
     shop.place.join("nova")
     shop.create("--criterion", "it says hello", "--gate", GATE)
     with stopped_holder(shop) as holder:

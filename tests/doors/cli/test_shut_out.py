@@ -1,5 +1,5 @@
-"""A shell that may use neither the files of the workspace nor the socket of the server is told so,
-and what to do instead. Another user stands for the sandbox."""
+"""Refusals in a shell that may use neither the workspace's files nor the server's socket. They name
+the alternatives. The tests use another user instead of a sandbox."""
 
 import json
 import os
@@ -24,7 +24,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def open_place(served: ServersByWorkspace | None) -> Iterator[Place]:
-    """A place whose directories everybody may pass through, as a sandbox's are."""
+    """A place whose directories every user can traverse, like those of a sandbox."""
     root = Path(tempfile.mkdtemp())
     root.chmod(0o755)
     place = Place(root, served)
@@ -35,8 +35,8 @@ def open_place(served: ServersByWorkspace | None) -> Iterator[Place]:
 
 
 def told(place: Place, *words: str, cwd: str | Path = os.sep) -> str:
-    """The refusal that somebody gets who is not the workspace's owner. What is imported is there
-    already, since Python itself may lie where only its owner can look."""
+    """Return the refusal for a user who is not the workspace's owner. The command runs in a fork,
+    because that user may not be able to read Python's own files."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -59,13 +59,15 @@ def told(place: Place, *words: str, cwd: str | Path = os.sep) -> str:
     return str(refusal["message"])
 
 
-as_another = pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can be stood in for")
+as_another = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to another user")
 
 
 @as_another
 @pytest.mark.parametrize("served", ["direct", "served"], indirect=True)
 @pytest.mark.parametrize("words", [("send", "@nova", "hi"), ("inbox",)])
-def test_a_sandboxed_shell_is_told_what_to_do(open_place: Place, words: tuple[str, ...]) -> None:
+def test_refusal_in_a_sandboxed_shell_names_the_alternatives(
+    open_place: Place, words: tuple[str, ...]
+) -> None:
     open_place.ok(*words, "--from", "vera")
     message = told(open_place, *words, "--from", "otto")
     assert "cannot be looked at from here" in message
@@ -83,7 +85,7 @@ def test_a_sandboxed_shell_is_told_what_to_do(open_place: Place, words: tuple[st
 @pytest.mark.embedded
 @pytest.mark.parametrize("closed", [".git", ".git/interlock", ".git/worktrees"])
 @pytest.mark.parametrize("words", [("claim", "acquire", "--item", "B-1"), ("inbox",), ("agents",)])
-def test_a_repositorys_workspace_that_cannot_be_looked_at_is_not_taken_for_absent(
+def test_unreadable_workspace_of_a_repository_is_not_treated_as_absent(
     words: tuple[str, ...], closed: str
 ) -> None:
     root = Path(tempfile.mkdtemp())
@@ -112,7 +114,9 @@ def test_a_repositorys_workspace_that_cannot_be_looked_at_is_not_taken_for_absen
 @pytest.mark.embedded
 @pytest.mark.parametrize("mode", [0o700, 0o755], ids=["closed", "read-only"])
 @pytest.mark.parametrize("words", [("inbox", "--from", "otto"), ("inbox",), ("agents",)])
-def test_without_a_home_to_use_nobody_is_told_to_join(words: tuple[str, ...], mode: int) -> None:
+def test_refusal_without_a_usable_home_does_not_suggest_join(
+    words: tuple[str, ...], mode: int
+) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         root.chmod(0o755)
@@ -127,8 +131,8 @@ def test_without_a_home_to_use_nobody_is_told_to_join(words: tuple[str, ...], mo
 
 @as_another
 @pytest.mark.parametrize("closed", [".interlock", "outer/.git"])
-def test_what_somebody_else_keeps_closed_above_stops_nobody(closed: str) -> None:
-    """Else anybody could stop everybody who works below a directory that all may write."""
+def test_unreadable_parent_directories_are_ignored(closed: str) -> None:
+    """Otherwise any user could block all users below a directory that every user can write."""
     with tempfile.TemporaryDirectory() as own:
         root = Path(own)
         root.chmod(0o755)

@@ -1,5 +1,6 @@
-"""A sprint from the brief to the end, on a real repository: taken, failed by the gate, put right by
-the worker that the blocker woke, passed, and completed. Once with commands and once with tools."""
+"""A sprint in a real repository, from the brief to the end. The worker takes the task, the gate
+fails it, the blocker wakes the worker, who fixes it, the gate passes it, and it is completed. One
+test uses commands, the other MCP tools."""
 
 import asyncio
 import html
@@ -26,9 +27,9 @@ FIX = "echo 'echo hello' > greet.sh"
 SAYS_HELLO = ("sh", "-c", "sh greet.sh | grep hello")
 STORY = [
     ("task_created", "@vera"),
-    ("message_sent", "@vera"),  # to otto, to whom it is assigned
+    ("message_sent", "@vera"),  # to otto, the assignee
     ("task_taken", "@otto-cli"),
-    ("message_sent", "@otto-cli"),  # to vera, who asked for it
+    ("message_sent", "@otto-cli"),  # to vera, who created the task
     ("evidence_added", "@otto-cli"),
     ("task_submitted", "@otto-cli"),
     ("message_sent", "@otto-cli"),  # to vera, whose verdict is due
@@ -42,7 +43,7 @@ STORY = [
     ("message_sent", "@vera"),  # the verdict
     ("task_ended", "@otto-cli"),
     ("claim_released", "@otto-cli"),
-    ("message_sent", "@otto-cli"),  # to vera, who asked for it
+    ("message_sent", "@otto-cli"),  # to vera, who created the task
 ]
 
 
@@ -51,7 +52,7 @@ STORY = [
 
 @contextmanager
 def session_of(shop: Workshop) -> Iterator[Workshop]:
-    """Within it, everything is done in one session of `interlock run`, as in a client's shell."""
+    """Yield a workshop inside one session of `interlock run`, like a client's shell."""
     telling = 'echo "$INTERLOCK_SESSION $INTERLOCK_TOKEN"; cat'
     with shop.place.start("run", "otto-cli", "--", "sh", "-c", telling) as client:
         try:
@@ -64,14 +65,15 @@ def session_of(shop: Workshop) -> Iterator[Workshop]:
 
 
 def handled(otto: Workshop) -> None:
-    """Whoever has handled its mail waits for more."""
+    """Acknowledge all mail, so that the worker waits for more."""
     for message in otto.place.ok("inbox")["messages"]:
         otto.place.ok("ack", message["id"])
 
 
 @contextmanager
 def waiting(otto: Workshop) -> Iterator[list[Any]]:
-    """Within it, the worker waits in its inbox; afterwards the list has what woke it."""
+    """Let the worker wait in its inbox during the block. Then the list has the mail that woke
+    it."""
     handled(otto)
     woken: list[Any] = []
     with otto.place.start("inbox", "--wait", f"{LIMIT_S:.0f}s", "--json") as child:
@@ -91,24 +93,24 @@ def proven(otto: Workshop, *command: str) -> Any:
     return done.json
 
 
-def test_a_sprint_goes_through_its_gate(shop: Workshop) -> None:
+def test_sprint_with_commands_passes_its_gate(shop: Workshop) -> None:
     vera = shop.place
     made = vera.ok("task", "import", "-", *HOLDER, stdin=BRIEF.encode())["task"]
     assert (made["id"], made["state"], made["gates"]) == (TASK, "open", [GATE])
     with session_of(shop) as otto:
-        first = _handed_in(otto)
+        first = _submit_first(otto)
         with waiting(otto) as woken:
-            _failed(vera, first)
-        fixed = _put_right(otto, woken)
+            _fail(vera, first)
+        fixed = _fix(otto, woken)
         with waiting(otto) as woken:
             vera.ok("gate", "pass", TASK, GATE, "--commit", fixed, *HOLDER)
         assert [message["type"] for message in woken] == ["gate_verdict"]
         ended = otto.place.ok("task", "complete", TASK)
         assert (ended["completed"], ended["task"]["state"]) == (True, "done")
-    _told(shop, first, fixed)
+    _check_outcome(shop, first, fixed)
 
 
-def _handed_in(otto: Workshop) -> str:
+def _submit_first(otto: Workshop) -> str:
     taken = otto.place.ok("task", "take", TASK)
     assert taken["claim"]["session"] == otto.place.environ["INTERLOCK_SESSION"]
     assert proven(otto, "sh", "greet.sh")["counts"]
@@ -118,7 +120,7 @@ def _handed_in(otto: Workshop) -> str:
     return otto.head
 
 
-def _failed(vera: Place, commit: str) -> None:
+def _fail(vera: Place, commit: str) -> None:
     due = vera.ok("whoami", *HOLDER)["verdicts_due"]
     assert [(one["task"], one["gate"], one["commit"]) for one in due] == [(TASK, GATE, commit)]
     words = ("--note", "It says goodbye.", "--fix", FIX)
@@ -127,8 +129,8 @@ def _failed(vera: Place, commit: str) -> None:
     assert failed["blocker"]["to"] == "@otto-cli"
 
 
-def _put_right(otto: Workshop, woken: list[Any]) -> str:
-    """Does what the blocker says, and hands it in again."""
+def _fix(otto: Workshop, woken: list[Any]) -> str:
+    """Run the fix that the blocker suggests, and submit the task again."""
     (blocker,) = woken
     assert (blocker["type"], blocker["from"]) == ("blocker", "@vera")
     told = {"what": "It says goodbye.", "severity": "stop", "fix": [FIX], "task_id": TASK}
@@ -141,8 +143,8 @@ def _put_right(otto: Workshop, woken: list[Any]) -> str:
     return otto.head
 
 
-def _told(shop: Workshop, first: str, fixed: str) -> None:
-    """What everybody can see afterwards."""
+def _check_outcome(shop: Workshop, first: str, fixed: str) -> None:
+    """Check the history, the evidence, the claims, the report and the log."""
     shown = shop.show()
     assert [(fact["kind"], fact["by"]) for fact in shown["story"]] == STORY
     positions = [fact["seq"] for fact in shown["story"]]
@@ -154,23 +156,23 @@ def _told(shop: Workshop, first: str, fixed: str) -> None:
     assert criterion["evidence"] == runs[1]["id"]
     assert shown["task"]["artifact"]["commit"] == fixed
     assert shop.place.ok("claim", "list")["claims"] == []
-    _reported(shop.place, first, fixed)
+    _check_report(shop.place, first, fixed)
     assert shop.place.ok("audit", "verify")["ok"]
 
 
-def _reported(place: Place, first: str, fixed: str) -> None:
+def _check_report(place: Place, first: str, fixed: str) -> None:
     told = ("Add a greeting", "it says hello", "It says goodbye.", first, fixed, GATE, "@vera")
     for form in ("md", "html"):
         path = str(place.root / f"report.{form}")
         assert place.run("report", TASK, "--format", form, "--output", path).status == 0
         report = html.unescape(Path(path).read_text())
         for word in (*told, FIX):
-            assert word in report, f"the report does not tell {word!r}"
+            assert word in report, f"the report does not contain {word!r}"
     checked = place.run("audit", "check-proof", str(place.root / "report.md"), "--json")
     assert checked.status == 0, checked
 
 
-def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
+def test_end_of_a_session_releases_its_task(shop: Workshop) -> None:
     shop.create("--gate", GATE)
     with session_of(shop) as otto:
         otto.place.ok("task", "take", TASK)
@@ -181,7 +183,7 @@ def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
         otto.place.no("STALE_FENCE", "task", "submit", TASK)
 
 
-def test_a_blocker_reaches_whoever_listens_to_a_server(
+def test_blocker_is_an_event_on_the_workers_stream(
     first_shop: Workshop, tmp_path: Path, servers: Servers
 ) -> None:
     shop = first_shop.copied(tmp_path)
@@ -198,17 +200,17 @@ def test_a_blocker_reaches_whoever_listens_to_a_server(
     assert (heard.data["message"]["type"], heard.data["message"]["to"]) == ("blocker", "@otto-cli")
 
 
-# --- with tools
+# --- with MCP tools
 
 
 class Tooled(NamedTuple):
-    """A workshop, and clients that work there."""
+    """A workshop, and MCP clients that work in it."""
 
     shop: Workshop
     clients: Clients
 
     def proven(self, *command: str) -> None:
-        """Runs a command as the client's own shell does: in its session."""
+        """Run a command like the client's own shell: in its session."""
         token = self.shop.place.token_of("otto-cli")
         shell = self.shop.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=SESSION)
         assert proven(shell, *command)["counts"]
@@ -218,7 +220,7 @@ class Tooled(NamedTuple):
 def tooled(
     request: pytest.FixtureRequest, first_shop: Workshop, tmp_path: Path, servers: Servers
 ) -> Iterator[Tooled]:
-    """A process with a node of its own, one that leads to a server, and that server itself."""
+    """Clients over stdio with their own node, over stdio through a server, and over HTTP."""
     shop = first_shop.copied(tmp_path)
     place, running = shop.place, None
     if request.param != "own node":
@@ -229,7 +231,7 @@ def tooled(
 
 
 @awaited
-async def test_a_sprint_goes_through_its_gate_with_tools(tooled: Tooled) -> None:
+async def test_sprint_with_mcp_tools_passes_its_gate(tooled: Tooled) -> None:
     shop, clients = tooled
     async with AsyncExitStack() as stack:
         otto = await stack.enter_async_context(clients.client("otto-cli", SESSION))
@@ -251,7 +253,7 @@ async def test_a_sprint_goes_through_its_gate_with_tools(tooled: Tooled) -> None
         ended = await otto.ok("task", action="complete", id=TASK)
         assert ended["task"]["state"] == "done"
     kinds = [fact["kind"] for fact in shop.show()["story"]]
-    # Nobody was assigned, so that nobody was told when it was made.
+    # The task has no assignee, so no message announced it.
     assert kinds == [kind for kind, _ in STORY[:1] + STORY[2:]]
     assert shop.place.ok("audit", "verify")["ok"]
 
@@ -281,7 +283,7 @@ async def _submitted(otto: Caller, commit: str) -> None:
 
 
 async def _woken(otto: Caller, vera: Caller, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the worker hears who waits in its inbox while a verdict is given."""
+    """Return the messages that a verdict brings to a worker who waits in the inbox."""
     hearing = asyncio.create_task(otto.ok("inbox", wait_s=45))
     try:
         async with asyncio.timeout(LIMIT_S):
@@ -300,9 +302,9 @@ async def _reach(caller: Caller, address: str) -> str:
 
 
 @awaited
-async def test_a_commit_is_known_where_the_client_stands(tooled: Tooled) -> None:
-    """On stdio the tool asks the client's own git; over HTTP it must be told the whole id, of a
-    commit that a run has stood on."""
+async def test_submit_tool_reads_the_clients_repository_on_stdio_only(tooled: Tooled) -> None:
+    """On stdio the tool reads the client's repository. Over HTTP the caller must give the whole id
+    of a commit that a recorded run names."""
     shop, clients = tooled
     shop.create("--criterion", "it says hello", "--gate", GATE)
     async with clients.client("otto-cli", SESSION) as otto:

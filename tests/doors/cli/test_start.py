@@ -1,4 +1,5 @@
-"""Which modules commands and hooks import. They start hundreds of times a day, so each counts."""
+"""The modules that commands and hooks import. They start hundreds of times a day, so each module
+costs time."""
 
 import json
 import os
@@ -22,13 +23,14 @@ HOOK = """
     agents agents.claude_code agents.claude_code.hooks agents.hooks doors.cli.hooking
     local.windows machine machine.processes rooms.workspace rooms.workspace.verbs verbs.flows
 """
-# Modules of Python and of other packages that take longer than a command may.
+# Modules of Python and of other packages that are too slow to import.
 SLOW = """
     apsw argparse ast asyncio dataclasses datetime difflib hashlib importlib.metadata inspect
     orjson pydantic shutil socket ssl subprocess tempfile textwrap urllib.parse uuid
 """
-# Runs a command as if a server had answered, and tells what the command imported. The first call
-# of `compile` costs a millisecond: `typing` makes it for a forward reference.
+# Runs a command with a fake answer of a server, and prints the imported modules. It also prints
+# calls of `compile`: the first one costs a millisecond, and `typing` makes it for a forward
+# reference.
 SCRIPT = """
 import builtins, json, sys
 
@@ -53,7 +55,7 @@ print(json.dumps({"status": status, "imported": imported, "compiled": compiled})
 
 
 def started(place: Path, answer: dict[str, Any], *words: str, given: str = "") -> Any:
-    """Run a command in a process of its own. Returns what it imported and compiled."""
+    """Run a command in its own process, and return the imported modules and compiled sources."""
     environ = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     environ |= {"HOME": str(place), "INTERLOCK_WORKSPACE": str(place), "INTERLOCK_TOKEN": "ilk_a"}
     (place / "log.db").touch()
@@ -73,7 +75,7 @@ def started(place: Path, answer: dict[str, Any], *words: str, given: str = "") -
 
 
 def own_modules(told: Any) -> set[str]:
-    """The modules of Interlock among those that were imported."""
+    """Return the imported modules of Interlock."""
     names = (name.partition(".") for name in told["imported"])
     return {rest for package, _, rest in names if package == "interlock" and rest}
 
@@ -108,7 +110,7 @@ def test_a_command_through_a_server_imports_only_its_own_room(
     assert told["compiled"] == []
 
 
-def test_a_hook_through_a_server_imports_only_what_it_needs(tmp_path: Path) -> None:
+def test_hook_through_a_server_imports_only_needed_modules(tmp_path: Path) -> None:
     answer = {"unread": 0, "address": "@otto", "agent": "otto", "session": "s"}
     given = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
     told = started(tmp_path, answer, "hook", "claude-code", "PostToolUse", given=given)

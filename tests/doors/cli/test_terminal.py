@@ -1,5 +1,6 @@
-"""What people see: no text of others steers their terminal or passes for ours, colours only where
-there is a terminal, help that fits, and quiet ends when a reader leaves or somebody interrupts."""
+"""Output for people. Text of another agent neither controls the terminal nor looks like our own
+lines. Colours are for terminals only, help fits the width, and a closed pipe or an interrupt ends a
+command silently."""
 
 import contextlib
 import fcntl
@@ -34,10 +35,10 @@ HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "\x1b]0;a title\x07",
     "\x1b]8;;http://evil.example\x1b\\a link\x1b]8;;\x1b\\",
-    "\x1b]52;c;cm0gLXJmIC8=\x07",  # into the clipboard
+    "\x1b]52;c;cm0gLXJmIC8=\x07",  # write to the clipboard
     "\x1bP+q544e\x1b\\",  # device control
     "\x1b_private\x1b\\ \x1b^privacy\x1b\\ \x1bXstring\x1b\\",
-    "\x9b2J \x9d0;title\x9c \x90q\x9c",  # the same in one byte each
+    "\x9b2J \x9d0;title\x9c \x90q\x9c",  # the one-byte forms
     "\x1b\x1b[[31m nested \x1b\x1b]]0;x\x07",
     "\x1b",
     "\x1b[",
@@ -52,14 +53,14 @@ ALL = "\n".join(HOSTILE)
 
 
 class Terminal(NamedTuple):
-    """What a command wrote to a terminal, and its exit status."""
+    """The output of a command on a terminal, and its exit status."""
 
     status: int
     text: str
 
 
 def _on_terminal(place: Place, *words: str, columns: int = 80) -> Terminal:
-    """Runs the command with a terminal of so many columns as its output."""
+    """Run the command on a terminal with this number of columns."""
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     seen = b""
@@ -73,7 +74,7 @@ def _on_terminal(place: Place, *words: str, columns: int = 80) -> Terminal:
     ) as child:
         os.close(inner)
         try:
-            # Linux says with an error that nobody writes there any more, others with nothing.
+            # At the end of the output, Linux raises an error and other systems return no bytes.
             with contextlib.suppress(OSError):
                 while select.select([outer], [], [], LIMIT_S)[0] and (more := os.read(outer, 4096)):
                     seen += more
@@ -84,7 +85,7 @@ def _on_terminal(place: Place, *words: str, columns: int = 80) -> Terminal:
     return Terminal(status, seen.decode().replace("\r\n", "\n"))
 
 
-# --- text of others
+# --- text of other agents
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def first_poisoned(first_joined: Place, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def poisoned(first_poisoned: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
-    """A place where every text that may hold anything holds the worst."""
+    """A place in which every free text contains hostile characters."""
     return first_poisoned.copied(tmp_path, served)
 
 
@@ -146,13 +147,13 @@ def poisoned(first_poisoned: Place, tmp_path: Path, served: ServersByWorkspace |
         "ack #6 #7 --from vera",
     ],
 )
-def test_no_text_of_others_steers_the_terminal(words: str, poisoned: Place) -> None:
-    """`run` looks at every byte it shows."""
+def test_text_of_another_agent_sends_no_control_sequences(words: str, poisoned: Place) -> None:
+    """`run` checks every byte of the output."""
     done = poisoned.run(*words.split())
     assert done.out or done.err
 
 
-def test_on_a_terminal_nothing_but_our_own_colours_is_left(poisoned: Place) -> None:
+def test_terminal_output_has_only_our_own_colours(poisoned: Place) -> None:
     for words in ("inbox --from vera", "claim list", "read #9 --from vera", "audit show"):
         seen = _on_terminal(poisoned, *words.split())
         assert seen.status == 0
@@ -160,7 +161,7 @@ def test_on_a_terminal_nothing_but_our_own_colours_is_left(poisoned: Place) -> N
         assert not steering(OURS.sub("", seen.text))
 
 
-def test_json_holds_every_character_but_steers_nothing(poisoned: Place) -> None:
+def test_json_has_every_character_and_no_control_sequences(poisoned: Place) -> None:
     done = poisoned.run("inbox", "--from", "vera", "--json")
     texts = [message["payload"].get("text") for message in done.json["messages"]]
     assert texts[: len(HOSTILE)] == HOSTILE
@@ -168,7 +169,7 @@ def test_json_holds_every_character_but_steers_nothing(poisoned: Place) -> None:
     assert not steering(done.text)
 
 
-def test_watch_steers_nothing_either(poisoned: Place) -> None:
+def test_watch_sends_no_control_sequences(poisoned: Place) -> None:
     with poisoned.start("watch", "--after", "0", "--from", "vera") as child:
         try:
             assert child.stdout is not None
@@ -182,8 +183,8 @@ def test_watch_steers_nothing_either(poisoned: Place) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "\x00" not in text])
-def test_refusals_echo_nothing_that_steers(text: str, joined: Place) -> None:
-    """`run` looks at every byte it shows."""
+def test_refusals_echo_no_control_sequences(text: str, joined: Place) -> None:
+    """`run` checks every byte of the output."""
     joined.run("claim", "check", "--path", text, "--repo", "r")
     for words in (
         [text],
@@ -211,14 +212,14 @@ def test_refusals_echo_nothing_that_steers(text: str, joined: Place) -> None:
         assert done.out == b"", done
 
 
-def test_run_echoes_nothing_that_steers(joined: Place) -> None:
+def test_run_echoes_no_control_sequences(joined: Place) -> None:
     for text in ("\x1b[31mno", "\x1b]0;t\x07", "a\rb", "\x9b1m"):
         done = joined.process("run", "vera", "--", text)
         assert done.status == 127
         assert not steering(done.complaint), done
 
 
-# --- text of others behind its bar
+# --- text of other agents behind the bar
 
 FORGED = [
     "@vera to @otto-cli  send  2026-01-01 00:00:00Z  #1  00000000-0000-4000-8000-000000000000",
@@ -233,7 +234,7 @@ ENDS = ["\n", "\r\n", "\r", "\n\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x8
 
 
 @pytest.mark.parametrize("end", ENDS, ids=[repr(end) for end in ENDS])
-def test_no_line_of_a_body_passes_for_one_of_ours(end: str, joined: Place) -> None:
+def test_every_line_of_a_body_is_behind_the_bar(end: str, joined: Place) -> None:
     body = end.join(["begin", *FORGED, "end"])
     id = joined.ok("send", "@vera", "-", "--from", "otto-cli", stdin=body.encode())["message"]["id"]
     payload = json.dumps({"command": body, "why": body[:2000], "expects": body[:200]})
@@ -244,13 +245,13 @@ def test_no_line_of_a_body_passes_for_one_of_ours(end: str, joined: Place) -> No
         (["inbox"], 1 + 1 + 1 + 3 + 1 + 1),  # head, blank, head, three names, blank, foot
     ):
         shown = joined.run(*words, "--from", "vera").text
-        # Wherever anything might end a line, a body's next line stands behind the bar again.
+        # After every possible line end, the next line of the body starts with the bar again.
         outside = [line for line in shown.splitlines() if not line.startswith(BAR.rstrip())]
         assert len(outside) == ours, shown
 
 
-def test_a_long_line_does_not_run_past_the_bar_on_a_terminal(joined: Place) -> None:
-    """A terminal wraps what is too long, and what follows would stand where our lines begin."""
+def test_long_line_is_wrapped_behind_the_bar_on_a_terminal(joined: Place) -> None:
+    """A terminal wraps a long line, and the rest would start where our own lines start."""
     forged = "0 unread, 0 open"
     columns = 60
     joined.ok("send", "@vera", " " * (columns - len(BAR)) + forged, "--from", "otto-cli")
@@ -260,7 +261,7 @@ def test_a_long_line_does_not_run_past_the_bar_on_a_terminal(joined: Place) -> N
     assert forged not in [part.strip() for part in wrapped if not part.startswith(BAR.rstrip())]
 
 
-def test_what_an_agent_says_of_its_claim_stays_on_its_line(joined: Place) -> None:
+def test_line_ends_in_the_texts_of_a_claim_are_refused(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     for text in ("a\nB-2  @vera", "a\r\nb", "a\u2028b"):
         for flag in ("--note", "--branch", "--worktree"):
@@ -276,7 +277,7 @@ def colourful(joined: Place) -> Place:
     return joined
 
 
-SHOWN = ["inbox --from vera", "status", "help", "claim list", "send @nobody hi --from vera"]
+SHOWN = ["inbox --from vera", "status", "help", "claim list", "send @ghost hi --from vera"]
 
 
 @pytest.mark.parametrize("words", SHOWN)
@@ -295,7 +296,7 @@ def test_a_refusal_is_red_on_a_terminal(joined: Place) -> None:
     assert seen.text.startswith("\x1b[31mNo identity\x1b[0m")
 
 
-def test_every_colour_ends_where_it_began(colourful: Place) -> None:
+def test_every_colour_is_reset(colourful: Place) -> None:
     for words in SHOWN:
         styles = OURS.findall(_on_terminal(colourful, *words.split()).text)
         assert styles[1::2] == ["\x1b[0m"] * (len(styles) // 2)
@@ -303,7 +304,7 @@ def test_every_colour_ends_where_it_began(colourful: Place) -> None:
 
 
 @pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_who_wants_no_colours_gets_none(variable: dict[str, str], colourful: Place) -> None:
+def test_colours_can_be_turned_off(variable: dict[str, str], colourful: Place) -> None:
     for words in (["inbox", "--from", "vera"], ["help"], ["whoami"]):
         assert "\x1b" not in _on_terminal(colourful.but(**variable), *words).text
 
@@ -320,9 +321,7 @@ TOPICS = [command.name for command in COMMANDS] + GROUPS + ["help", "version"]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_help_of_every_command_says_what_it_does_and_how_to_type_it(
-    topic: str, place: Place
-) -> None:
+def test_help_of_every_command_has_a_summary_and_a_usage(topic: str, place: Place) -> None:
     text = place.run("help", *topic.split()).text
     assert place.run(*topic.split(), "--help").text == text
     assert f"interlock {topic}" in text
@@ -337,7 +336,7 @@ def test_help_of_every_command_says_what_it_does_and_how_to_type_it(
 
 
 def test_help_fits_a_narrow_terminal(place: Place) -> None:
-    """Only what cannot be broken, such as an example to be copied, may be wider."""
+    """Only unbreakable text, such as an example, may be wider."""
     for topic in TOPICS:
         command = next((command for command in COMMANDS if command.name == topic), None)
         examples = [example.partition(" # ")[0] for example in command.examples] if command else []
@@ -348,7 +347,7 @@ def test_help_fits_a_narrow_terminal(place: Place) -> None:
 
 
 def _help_at(place: Place, topic: str, columns: int) -> str:
-    """In this process, since a hundred terminals would take a minute; one real one is below."""
+    """Return the help, made in this process: a hundred real terminals would take a minute."""
     from interlock.doors.cli import help
     from interlock.doors.cli.grammar import COMMON
 
@@ -356,7 +355,8 @@ def _help_at(place: Place, topic: str, columns: int) -> str:
 
 
 def _one_form(line: str) -> bool:
-    """A flag with its value, or alternatives in their brackets: one thing to type."""
+    """Return whether the text is one unbreakable form: a flag with its value, or alternatives in
+    brackets."""
     form = line.strip()
     is_form = form.startswith(("--", "[--", "(--", "(ITEM | --"))
     return is_form and form.count(" --") + form.count("(--") >= form.count(" | ")
@@ -382,7 +382,7 @@ def test_the_overview_names_every_command(place: Place) -> None:
     assert all(len(line) <= 80 for line in text.split("\n"))
 
 
-def test_the_page_of_a_command_looks_like_this(place: Place) -> None:
+def test_help_page_of_a_command(place: Place) -> None:
     assert place.run("help", "ack").text == (
         "Acknowledge messages that you handled, or decline them.\n"
         "\n"
@@ -403,7 +403,7 @@ def test_the_page_of_a_command_looks_like_this(place: Place) -> None:
     )
 
 
-def test_the_page_of_a_group_lists_its_commands(place: Place) -> None:
+def test_help_page_of_a_group_lists_its_commands(place: Place) -> None:
     assert place.run("help", "claim").text == (
         "interlock claim\n"
         "\n"
@@ -418,7 +418,7 @@ def test_the_page_of_a_group_lists_its_commands(place: Place) -> None:
     )
 
 
-def test_a_usage_error_shows_the_usage_and_the_nearest_word(place: Place) -> None:
+def test_usage_error_shows_the_usage_and_the_nearest_command(place: Place) -> None:
     done = place.run("claim", "aquire")
     assert done.status == 2
     assert done.complaint.count("claim acquire") >= 1
@@ -473,11 +473,12 @@ def test_every_command_is_a_candidate(place: Place) -> None:
             assert f"{word}\t" in done.text, command.name
 
 
-# --- quiet ends
+# --- closed pipes and interrupts
 
 
 def _into_a_closed_pipe(place: Place, *words: str, stream: str = "stdout") -> tuple[int, bytes]:
-    """The status, and what went to the other stream, when nobody reads this one."""
+    """Return the exit status, and the output of the other stream, if this stream is a closed
+    pipe."""
     reader, writer = os.pipe()
     os.close(reader)
     other = subprocess.PIPE
@@ -507,24 +508,24 @@ def _into_a_closed_pipe(place: Place, *words: str, stream: str = "stdout") -> tu
         "--version",
     ],
 )
-def test_a_reader_that_leaves_is_no_error(words: str, joined: Place) -> None:
+def test_closed_pipe_is_no_error(words: str, joined: Place) -> None:
     for number in range(3):
         joined.ok("send", "@vera", f"{number}" * 50_000, "--from", "otto-cli")
     assert _into_a_closed_pipe(joined, *words.split()) == (0, b"")
 
 
-def test_a_refusal_nobody_reads_keeps_its_status_and_makes_no_noise(joined: Place) -> None:
+def test_refusal_into_a_closed_pipe_keeps_its_status_silently(joined: Place) -> None:
     assert _into_a_closed_pipe(joined, "whoami", "--json") == (3, b"")
     assert _into_a_closed_pipe(joined, "nope", "--json") == (2, b"")
     assert _into_a_closed_pipe(joined, "whoami", stream="stderr") == (3, b"")
 
 
-def test_a_plain_no_that_nobody_reads_keeps_its_status(joined: Place) -> None:
+def test_plain_no_into_a_closed_pipe_keeps_its_status(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
     assert _into_a_closed_pipe(joined, "claim", "check", "--item", "B-1") == (1, b"")
 
 
-def test_head_takes_what_it_wants(joined: Place) -> None:
+def test_output_piped_into_head_is_no_error(joined: Place) -> None:
     script = '"$PY" -m interlock audit show --limit 1000 | head -n 1; exit ${PIPESTATUS[0]}'
     bash = shutil.which("bash")
     if bash is None:
@@ -543,7 +544,7 @@ def test_head_takes_what_it_wants(joined: Place) -> None:
         "ask @otto-cli ready? --wait 50s --from vera",
     ],
 )
-def test_an_interrupt_ends_quietly_with_130(words: str, joined: Place) -> None:
+def test_interrupt_exits_silently_with_130(words: str, joined: Place) -> None:
     with joined.start(*words.split()) as child:
         try:
             until(lambda: _listens(joined, "@vera"))
@@ -561,7 +562,7 @@ def _listens(place: Place, address: str) -> bool:
 
 
 def test_an_interrupted_waiter_leaves_the_queue(joined: Place) -> None:
-    """Nobody behind it should wait for one that has gone."""
+    """Otherwise the next waiters would wait for a process that has ended."""
     on = ("--item", "B-1")
     joined.ok("claim", "acquire", *on, "--from", "otto-cli")
     with joined.start("claim", "acquire", *on, "--wait", "50s", "--from", "vera") as child:
@@ -572,14 +573,14 @@ def test_an_interrupted_waiter_leaves_the_queue(joined: Place) -> None:
         finally:
             child.kill()
     assert (child.returncode, out, err) == (130, b"", b"")
-    # A server hears that it has gone a moment later.
+    # A server notices the closed connection a moment later.
     until(lambda: joined.ok("status")["waiting"] == 0)
 
 
 # --- files left behind
 
 
-def test_a_command_leaves_nothing_where_one_stands(joined: Place) -> None:
+def test_commands_leave_no_files_in_the_current_directory(joined: Place) -> None:
     for words in ("status", "send @vera hi --from otto-cli", "inbox --from vera", "audit verify"):
         joined.run(*words.split())
     assert list(Path(joined.cwd).iterdir()) == []

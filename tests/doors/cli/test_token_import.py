@@ -1,5 +1,5 @@
-"""Tokens of another bus, taken over from its file: what is said of each row, what is imported, and
-what a label that contradicts its identity looks like until it is put right."""
+"""Import of tokens from the file of another message bus: the verdict on each row, the imported
+tokens, and labels that contradict the token's sender."""
 
 import hashlib
 import http.client
@@ -23,13 +23,13 @@ def sha256(token: str) -> str:
 
 
 def old(agent: str | None, label: str | None = None, **more: Any) -> dict[str, Any]:
-    """A row; its token is known by its label, or by its agent where it has none."""
+    """Return a row. Its token is its label, or its agent if it has no label."""
     row = {"token_hash": sha256(label or agent or ""), "agent": agent, "label": label}
     return {name: value for name, value in (row | more).items() if value is not None}
 
 
 def imported(place: Place, rows: Any, *words: str) -> Any:
-    """What `token import` answers, whether all is ready or not."""
+    """Return the answer of `token import`, whether all rows are ready or not."""
     done = _import(place, rows, *words, "--json")
     assert done.status == int(not done.json["ok"]), done
     return done.json
@@ -45,7 +45,7 @@ def verdicts(answer: Any) -> list[str]:
     return [row["verdict"] for row in answer["rows"]]
 
 
-# --- 78 rows, of which one contradicts its label
+# --- 78 rows, and one of them has a label that contradicts its agent
 
 AGENTS = [f"{name}-{maker}" for name in ("neo", "otto", "vera", "milo") for maker in "abcdef"]
 AGENTS += ["athena", "hera"]
@@ -56,7 +56,7 @@ LABEL = "Otto_C laptop"
 
 
 def many() -> list[dict[str, Any]]:
-    """Three tokens of each of 26 agents; one of otto-c's says that it is neo-b's."""
+    """Return three rows for each of 26 agents. One row of otto-c names the agent neo-b."""
     rows = [
         {
             "token_hash": sha256(f"old {agent} {number}"),
@@ -73,7 +73,7 @@ def many() -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_one_contradiction_of_78_rows_is_found_and_named_with_its_fix(place: Place) -> None:
+def test_one_contradiction_in_78_rows_is_found_with_its_fix(place: Place) -> None:
     rows = many()
     assert len(rows) == 78
     found = imported(place, rows)
@@ -90,7 +90,7 @@ def test_the_one_contradiction_of_78_rows_is_found_and_named_with_its_fix(place:
     assert place.ok("agents") == {"agents": []}
 
 
-def test_what_is_sent_with_it_explains_itself_until_the_row_is_mapped(place: Place) -> None:
+def test_explain_shows_the_contradiction_until_the_row_is_mapped(place: Place) -> None:
     rows = many()
     first = imported(place, rows, "--apply")
     assert first["imported"] == 78
@@ -123,13 +123,13 @@ def test_what_is_sent_with_it_explains_itself_until_the_row_is_mapped(place: Pla
     assert "The token belonged to @neo-b when it sent the message." in shown
 
 
-def test_mapped_at_once_it_never_contradicts(place: Place) -> None:
+def test_map_at_the_first_import_avoids_the_contradiction(place: Place) -> None:
     found = imported(place, many(), "--map", f"{LABEL}=otto-c", "--apply")
     assert (found["ok"], found["imported"]) == (True, 78)
     assert place.ok("whoami", INTERLOCK_TOKEN=SECRET)["sender"] == "otto-c"
 
 
-def test_or_the_label_is_put_right(place: Place) -> None:
+def test_new_label_removes_the_contradiction(place: Place) -> None:
     rows = many()
     id = imported(place, rows, "--apply")["rows"][ODD]["id"]
     listed = {token["id"]: token for token in place.ok("token", "list")["tokens"]}
@@ -155,7 +155,7 @@ def test_without_apply_nothing_changes(place: Place) -> None:
     place.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="Otto")
 
 
-def test_a_second_time_imports_nothing_new(place: Place) -> None:
+def test_second_import_adds_nothing(place: Place) -> None:
     rows = [old("otto", "Otto"), old("otto", "laptop"), old("vera", token=SECRET, token_hash=None)]
     assert imported(place, rows, "--apply")["imported"] == 3
     before = place.entries()
@@ -166,7 +166,7 @@ def test_a_second_time_imports_nothing_new(place: Place) -> None:
     assert place.entries() == before
 
 
-def test_the_log_says_who_joined_and_what_was_imported(place: Place) -> None:
+def test_log_records_the_join_and_the_import(place: Place) -> None:
     imported(place, [old("otto", "Otto", scope=["mail"], display_name="O. Kraft")], "--apply")
     (joined,) = place.facts("agent_joined")
     assert joined["outcome"] == {"agent": "otto", "kind": "agent", "sender": "otto"}
@@ -220,12 +220,12 @@ def test_every_row_gets_its_verdict(
     assert len(joined.facts("token_imported")) == int(is_importable)
 
 
-def test_a_hash_may_be_written_in_capitals(place: Place) -> None:
+def test_hash_in_capitals_is_accepted(place: Place) -> None:
     imported(place, [old("otto", "Otto", token_hash=sha256(SECRET).upper())], "--apply")
     assert place.ok("whoami", INTERLOCK_TOKEN=SECRET)["sender"] == "otto"
 
 
-def test_no_secret_leaves_the_command(place: Place) -> None:
+def test_secrets_are_neither_printed_nor_stored(place: Place) -> None:
     rows = [{"agent": "otto", "token": SECRET}, {"agent": "otto", "token_hash": SECRET}]
     done = _import(place, rows, "--apply", "--json")
     assert done.json["imported"] == 1
@@ -236,7 +236,7 @@ def test_no_secret_leaves_the_command(place: Place) -> None:
     assert place.query("SELECT hash FROM identity_tokens") == [(sha256(SECRET),)]
 
 
-def test_senders_that_there_are_keep_their_agent(joined: Place) -> None:
+def test_existing_senders_keep_their_agent(joined: Place) -> None:
     rows = [old("otto-cli", "Otto, on his shell"), old("otto", "Otto himself"), old("vera", "Vera")]
     assert imported(joined, rows, "--apply")["ok"]
     for label, sender, agent, kind in (
@@ -248,7 +248,7 @@ def test_senders_that_there_are_keep_their_agent(joined: Place) -> None:
         assert (who["sender"], who["agent"], who["kind"]) == (sender, agent, kind)
 
 
-def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) -> None:
+def test_known_scopes_are_imported_and_others_are_named(place: Place) -> None:
     rows = [
         old("otto", "Otto 1", scope="read, write"),
         old("otto", "Otto 2", scope="work mail read"),
@@ -267,7 +267,7 @@ def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) 
 
 
 @pytest.mark.parametrize("scope", [[], "", " ", "read write", ["admin"]])
-def test_a_scope_without_a_word_of_ours_gives_nothing(place: Place, scope: Any) -> None:
+def test_row_without_a_known_scope_is_not_imported(place: Place, scope: Any) -> None:
     (row,) = imported(place, [old("otto", "Otto", scope=scope)], "--apply")["rows"]
     assert row["verdict"] == "no scope"
     assert "The import skips it." in row["message"]
@@ -287,7 +287,7 @@ def test_a_token_that_has_expired_is_not_ready(place: Place, name: str, end: Any
 
 
 @pytest.mark.parametrize("end", ["2999-12-31T23:00:00-01:00", 32503680000, 32503680000000])
-def test_a_token_that_ends_elsewhere_ends_here_at_the_same_time(place: Place, end: Any) -> None:
+def test_imported_token_keeps_its_expiry(place: Place, end: Any) -> None:
     (row,) = imported(place, [old("otto", "Otto", expires_at=end)], "--apply")["rows"]
     assert (row["verdict"], row["expires_at"]) == ("ready", "3000-01-01T00:00:00.000Z")
     (token,) = place.ok("token", "list")["tokens"]
@@ -295,14 +295,14 @@ def test_a_token_that_ends_elsewhere_ends_here_at_the_same_time(place: Place, en
 
 
 @pytest.mark.parametrize("end", ["soon", "2020-13-01", "2021-02-29", True, [], {}])
-def test_an_end_that_is_no_time_keeps_its_row_out(place: Place, end: Any) -> None:
+def test_row_with_an_invalid_expiry_is_not_imported(place: Place, end: Any) -> None:
     (row,) = imported(place, [old("otto", "Otto", expires_at=end)], "--apply")["rows"]
     assert row["verdict"] == "contradiction"
     assert "expires_at must be a time" in row["message"]
 
 
 @pytest.mark.parametrize(("secret", "is_short"), [("x" * 15, True), ("x" * 16, False)])
-def test_a_short_secret_in_clear_is_said_to_be_short(
+def test_short_clear_text_secret_is_reported_as_guessable(
     place: Place, secret: str, is_short: bool
 ) -> None:
     (row,) = imported(place, [{"token": secret, "agent": "otto"}])["rows"]
@@ -311,7 +311,7 @@ def test_a_short_secret_in_clear_is_said_to_be_short(
 
 
 @pytest.mark.parametrize("word", ["admin", "gate:athena"])
-def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(joined: Place, word: str) -> None:
+def test_import_grants_neither_admin_nor_gates(joined: Place, word: str) -> None:
     rows = [old("otto", "Otto 1", scope=[word]), old("otto", "Otto 2", scope=f"mail {word}")]
     shown = _import(joined, rows).text
     assert f"ignores these scopes of the rows: {word}.\n" in shown
@@ -324,7 +324,7 @@ def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(joined: Place, wor
     assert joined.ok("whoami", INTERLOCK_TOKEN="Otto 2")["scopes"] == ["mail"]
 
 
-def test_an_agent_may_be_mentioned_as_it_is_shown_to_people(place: Place) -> None:
+def test_label_may_use_the_display_name_of_its_agent(place: Place) -> None:
     rows = [
         old("otto", "Mr Kraft, laptop"),
         old("otto", "otto", display_name="Mr. Kraft"),
@@ -345,13 +345,13 @@ def test_an_agent_may_be_mentioned_as_it_is_shown_to_people(place: Place) -> Non
         old("otto", "laptop 3", name="laptop 3"),
     ],
 )
-def test_what_another_goes_by_or_the_label_itself_is_no_name_to_be_shown(
+def test_name_of_another_agent_or_the_label_is_no_display_name(
     joined: Place, row: dict[str, Any]
 ) -> None:
     assert verdicts(imported(joined, [row], "--apply")) == ["contradiction"]
 
 
-def test_how_a_mapped_row_is_shown_says_nothing_about_whose_it_becomes(place: Place) -> None:
+def test_display_name_of_a_mapped_row_does_not_count_for_its_new_agent(place: Place) -> None:
     row = old("otto", "Mr Kraft", display_name="Mr Kraft")
     assert verdicts(imported(place, [row], "--map", "Mr Kraft=vera")) == ["contradiction"]
 
@@ -363,7 +363,7 @@ def test_a_person_who_has_joined_on_a_surface_stays_a_person(place: Place) -> No
     assert kinds == ["human", "human"]
 
 
-def test_a_hash_whose_id_is_another_tokens_stays_out(place: Place) -> None:
+def test_hash_with_the_id_of_another_token_is_not_imported(place: Place) -> None:
     rows = [old("otto", "Otto", token_hash="a" * 64), old("otto", token_hash="a" * 12 + "b" * 52)]
     assert verdicts(imported(place, rows, "--apply")) == ["ready", "unknown hash"]
     assert verdicts(imported(place, rows[1:], "--apply")) == ["unknown hash"]
@@ -377,7 +377,7 @@ def test_a_token_in_several_rows_is_imported_once(place: Place) -> None:
     assert "Row 1 has the same token." in found["rows"][1]["message"]
 
 
-def test_a_token_of_several_agents_is_nobodys_until_it_is_mapped(place: Place) -> None:
+def test_token_of_several_agents_is_not_imported_until_it_is_mapped(place: Place) -> None:
     rows = [old("otto", "Otto"), old("vera", "Vera", token_hash=sha256("Otto"))]
     found = imported(place, rows, "--apply")
     assert verdicts(found) == ["no agent", "no agent"]
@@ -387,9 +387,7 @@ def test_a_token_of_several_agents_is_nobodys_until_it_is_mapped(place: Place) -
 
 
 @pytest.mark.parametrize("whose", ["milo", "otto"])
-def test_what_is_advised_for_a_token_of_several_agents_works_as_typed(
-    place: Place, whose: str
-) -> None:
+def test_advice_for_a_token_of_several_agents_works(place: Place, whose: str) -> None:
     same = sha256("shared")
     rows = [
         old("otto", "Otto", token_hash=same),
@@ -410,7 +408,7 @@ def test_what_is_advised_for_a_token_of_several_agents_works_as_typed(
     assert place.ok("whoami", INTERLOCK_TOKEN="shared")["sender"] == whose
 
 
-def test_without_a_label_the_rows_of_a_token_are_to_be_made_one(place: Place) -> None:
+def test_advice_for_rows_without_a_label_is_to_merge_them(place: Place) -> None:
     same = sha256("shared")
     rows = [
         old("otto", "Otto", token_hash=same),
@@ -424,8 +422,8 @@ def test_without_a_label_the_rows_of_a_token_are_to_be_made_one(place: Place) ->
         assert row["do"] == "Combine the rows 1, 3, 4 into one row, with one agent."
 
 
-def test_many_rows_of_a_token_are_to_be_made_one_and_not_mapped(place: Place) -> None:
-    """Else what is advised would be far longer than the file."""
+def test_advice_for_many_rows_of_a_token_is_to_merge_them(place: Place) -> None:
+    """Otherwise the advice would be far longer than the file."""
     same = sha256("shared")
     rows = [old(f"agent-{number}", f"Agent {number}", token_hash=same) for number in range(1000)]
     found = imported(place, rows)
@@ -434,7 +432,7 @@ def test_many_rows_of_a_token_are_to_be_made_one_and_not_mapped(place: Place) ->
     assert advice.startswith("Combine the rows 1, 2, 3, ")
 
 
-def test_a_map_is_not_undone_by_whoever_leaves_it_out(place: Place) -> None:
+def test_import_without_the_map_does_not_undo_it(place: Place) -> None:
     rows = [old("otto", "Vera, laptop"), old("vera", "Vera")]
     imported(place, rows, "--map", "Vera, laptop=vera", "--apply")
     again = imported(place, rows, "--apply")
@@ -442,7 +440,7 @@ def test_a_map_is_not_undone_by_whoever_leaves_it_out(place: Place) -> None:
     assert place.ok("whoami", INTERLOCK_TOKEN="Vera, laptop")["sender"] == "vera"
 
 
-def test_a_row_without_an_agent_is_imported_by_the_map(place: Place) -> None:
+def test_row_without_an_agent_is_imported_with_a_map(place: Place) -> None:
     found = imported(place, [old(None, "Otto=laptop")], "--map", "Otto=laptop=otto", "--apply")
     assert (found["ok"], found["imported"]) == (True, 1)
     assert place.ok("whoami", INTERLOCK_TOKEN="Otto=laptop")["sender"] == "otto"
@@ -459,14 +457,14 @@ def test_a_row_without_an_agent_is_imported_by_the_map(place: Place) -> None:
         ["Otto, laptop=otto", "Otto, laptop=vera"],
     ],
 )
-def test_a_map_that_means_nothing_is_refused(place: Place, maps: list[str]) -> None:
+def test_invalid_map_is_refused(place: Place, maps: list[str]) -> None:
     words = [word for map in maps for word in ("--map", map)]
     done = _import(place, [old("otto", "Otto, laptop")], *words, "--apply", "--json")
     assert (done.status, done.json["code"]) == (2, "USAGE")
     assert place.facts("token_imported") == []
 
 
-# --- how long an old token works
+# --- the validity of an old token
 
 
 def test_an_old_token_works_until_it_is_rotated(place: Place) -> None:
@@ -493,9 +491,7 @@ def test_an_old_token_works_over_http_until_it_is_rotated(place: Place, servers:
         assert (status, refused["code"]) == (401, "BAD_TOKEN")
 
 
-def test_a_secret_that_is_sent_over_http_is_refused_and_not_repeated(
-    place: Place, servers: Servers
-) -> None:
+def test_secret_sent_over_http_is_refused_and_not_echoed(place: Place, servers: Servers) -> None:
     place.ok("join", "otto")
     admin = place.ok("token", "mint", "--sender", "otto", "--scope", "admin")["token"]
     with closing(ServersByWorkspace(servers)) as served:
@@ -510,7 +506,7 @@ def test_a_secret_that_is_sent_over_http_is_refused_and_not_repeated(
 def _asked(
     url: str, method: str, path: str, said: Any = None, token: str = SECRET
 ) -> tuple[int, Any]:
-    """With the old token, if no other is given."""
+    """Send a request with the old token, or with the given one."""
     address = url.removeprefix("http://")
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     body = json.dumps(said) if said is not None else None
@@ -523,19 +519,19 @@ def _asked(
 # --- files
 
 
-def test_rows_may_stand_under_tokens_and_come_from_standard_input(place: Place) -> None:
+def test_rows_can_be_under_tokens_and_on_standard_input(place: Place) -> None:
     content = b"\xef\xbb\xbf" + json.dumps({"tokens": [old("otto", "Otto")]}).encode()
     assert place.ok("token", "import", "-", "--apply", stdin=content)["imported"] == 1
 
 
-def test_members_that_nobody_knows_are_named_and_ignored(place: Place) -> None:
+def test_unknown_members_are_named_and_ignored(place: Place) -> None:
     rows = [old("otto", "Otto", created="2024", clear=True), old("otto", "Otto 2", note="x")]
     found = imported(place, rows)
     assert (found["ok"], found["ignored"]) == (True, ["clear", "created", "note"])
     assert "these members of the rows: clear, created, note." in _import(place, rows).text
 
 
-def test_rows_of_several_projects_are_said_to_come_into_one(place: Place) -> None:
+def test_projects_of_the_rows_are_named(place: Place) -> None:
     rows = [old("otto", "Otto", project="shop"), old("otto", "Otto 2", project="mill")]
     found = imported(place, rows)
     assert found["projects"] == ["mill", "shop"]
@@ -562,7 +558,7 @@ def test_rows_of_several_projects_are_said_to_come_into_one(place: Place) -> Non
         b"[" * 1010 + b"]" * 1010,
     ],
 )
-def test_a_file_that_is_none_is_refused(place: Place, content: bytes) -> None:
+def test_invalid_token_file_is_refused(place: Place, content: bytes) -> None:
     place.ok("init")
     file = place.root / "tokens.json"
     file.write_bytes(content)
@@ -572,7 +568,7 @@ def test_a_file_that_is_none_is_refused(place: Place, content: bytes) -> None:
     assert place.entries() == before
 
 
-def test_a_file_that_is_too_large_or_too_long_is_to_be_split(place: Place) -> None:
+def test_too_large_token_file_must_be_split(place: Place) -> None:
     file = place.root / "tokens.json"
     file.write_bytes(b" " * (4 << 20) + b"[]")
     said = place.no("TOO_LARGE", "token", "import", str(file))
@@ -583,7 +579,7 @@ def test_a_file_that_is_too_large_or_too_long_is_to_be_split(place: Place) -> No
     assert "Split a longer file." in said["message"]
 
 
-# --- rows that cannot be read
+# --- malformed rows
 
 LINE = f'"token_hash": "{sha256("odd")}", "agent": "otto", "label": "Otto"'
 
@@ -615,8 +611,10 @@ LINE = f'"token_hash": "{sha256("odd")}", "agent": "otto", "label": "Otto"'
         (f'{LINE}, "name": true, "scope": 7', "contradiction", "display_name must be text."),
     ],
 )
-def test_an_odd_row_stays_out_by_itself(place: Place, row: str, verdict: str, says: str) -> None:
-    """The same token in a row that can be read is none the worse for it."""
+def test_malformed_row_is_not_imported_and_affects_no_other_row(
+    place: Place, row: str, verdict: str, says: str
+) -> None:
+    """A valid row with the same token is imported."""
     row = row if row[0] in "{[7" else f"{{{row}}}"
     content = f"[{json.dumps(old('vera', 'Vera'))}, {row}, {{{LINE}}}]".encode()
     for words in (), ("--apply",):
@@ -629,7 +627,7 @@ def test_an_odd_row_stays_out_by_itself(place: Place, row: str, verdict: str, sa
     assert [fact["outcome"]["sender"] for fact in place.facts("token_imported")] == ["vera", "otto"]
 
 
-def test_whatever_is_odd_about_a_row_is_told_at_once(place: Place) -> None:
+def test_all_errors_of_a_row_are_reported_together(place: Place) -> None:
     rows = [old("otto", "Otto", active=1, scope=7, project=[])]
     (row,) = imported(place, rows)["rows"]
     for name in ("active", "scope", "project"):
@@ -637,7 +635,7 @@ def test_whatever_is_odd_about_a_row_is_told_at_once(place: Place) -> None:
     assert (row["agent"], row["label"]) == ("otto", "Otto")
 
 
-def test_a_row_of_several_agents_is_imported_by_the_map(place: Place) -> None:
+def test_row_of_several_agents_is_imported_with_a_map(place: Place) -> None:
     rows = [old("otto", "Otto") | {"agent": ["otto", "milo"]}]
     (row,) = imported(place, rows)["rows"]
     words = shlex.split(row["do"])
@@ -647,7 +645,7 @@ def test_a_row_of_several_agents_is_imported_by_the_map(place: Place) -> None:
     assert place.ok("whoami", INTERLOCK_TOKEN="Otto")["sender"] == "otto"
 
 
-def test_the_columns_stand_under_each_other(place: Place) -> None:
+def test_columns_of_the_view_are_aligned(place: Place) -> None:
     rows = [old("otto", "Otto"), old("neo-gpt", "Neo GPT"), old(None, "Nobody's")]
     lines = _import(place, rows).text.splitlines()
     shown = [line for line in lines if line[:6].strip().isdigit()]

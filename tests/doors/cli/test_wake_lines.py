@@ -1,5 +1,5 @@
-"""What tells a waiting client of mail without a hook: `watch --one-line`, and the channel of
-`interlock mcp`. And `mute`, which keeps both quiet."""
+"""Wake-ups without a hook: `watch --one-line` and the channel of `interlock mcp`. `mute` turns both
+off."""
 
 import json
 import os
@@ -28,7 +28,7 @@ GREETING = {
 
 
 class Listener:
-    """A command that prints a line for each wake."""
+    """A command that prints a line for each wake-up."""
 
     def __init__(self, place: Place, *words: str) -> None:
         self.process = place.start(*words, *OTTO)
@@ -52,7 +52,7 @@ class Listener:
 
 @pytest.fixture
 def quick(joined: Place) -> Place:
-    """Where the quiet time after a wake is short."""
+    """A place with a short quiet time after a wake-up."""
     joined.ok("settings", "wake.quiet_s", "1")
     return joined
 
@@ -94,7 +94,7 @@ def untold(place: Place, id: str) -> bool:
 # --- watch --one-line
 
 
-def test_mail_is_one_line_that_points_and_does_not_tell(quick: Place, watching: Listener) -> None:
+def test_new_mail_is_one_line_without_its_text(quick: Place, watching: Listener) -> None:
     id = sent(quick)
     line = watching.line()
     assert "1 new message, from @vera (verified)" in line
@@ -103,7 +103,7 @@ def test_mail_is_one_line_that_points_and_does_not_tell(quick: Place, watching: 
     assert history(quick, id) == [("accepted", None), ("woken", "watch")]
 
 
-def test_each_message_is_pointed_to_once(quick: Place, watching: Listener) -> None:
+def test_each_message_gets_one_line(quick: Place, watching: Listener) -> None:
     first = sent(quick)
     assert first[:8] in watching.line()
     second = sent(quick)
@@ -112,20 +112,20 @@ def test_each_message_is_pointed_to_once(quick: Place, watching: Listener) -> No
     assert "1 new message (2 unread in all)" in line
 
 
-def test_a_broadcast_wakes_only_where_it_asks_to(quick: Place, watching: Listener) -> None:
+def test_broadcast_wakes_only_with_the_flag_wake(quick: Place, watching: Listener) -> None:
     quiet = sent(quick, "AGENT:*")
     loud = sent(quick, "AGENT:*", "--wake")
     assert loud[:8] in watching.line()
     assert untold(quick, quiet)
 
 
-def test_mail_that_asks_not_to_wake_does_not(quick: Place, watching: Listener) -> None:
+def test_mail_with_the_flag_no_wake_does_not_wake(quick: Place, watching: Listener) -> None:
     quiet = sent(quick, "@otto-cli", "--no-wake")
     assert sent(quick)[:8] in watching.line()
     assert untold(quick, quiet)
 
 
-def test_as_json_it_is_a_document_a_line(quick: Place) -> None:
+def test_with_json_each_line_is_one_document(quick: Place) -> None:
     listener = Listener(quick, "watch", "--one-line", "--json")
     try:
         until(lambda: reach(quick) == "wakes")
@@ -140,7 +140,7 @@ def test_as_json_it_is_a_document_a_line(quick: Place) -> None:
 # --- mute
 
 
-def test_what_is_muted_is_not_woken_until_it_is_unmuted(quick: Place, watching: Listener) -> None:
+def test_muted_sender_is_not_woken_until_it_is_unmuted(quick: Place, watching: Listener) -> None:
     muted = quick.ok("mute", "@otto-cli")
     assert (muted["address"], muted["muted"]) == ("@otto-cli", True)
     id = sent(quick, "@otto-cli", "--priority", "critical")
@@ -150,7 +150,7 @@ def test_what_is_muted_is_not_woken_until_it_is_unmuted(quick: Place, watching: 
     assert id[:8] in watching.line()
 
 
-def test_an_agent_mutes_itself_and_nobody_else(quick: Place) -> None:
+def test_agent_can_mute_only_itself(quick: Place) -> None:
     assert quick.ok("mute", *OTTO)["address"] == "@otto-cli"
     quick.no("MISSING_SCOPE", "mute", "@vera", *OTTO)
     assert quick.ok("mute", "@otto-cli", "--off", *VERA)["muted"] is False
@@ -167,7 +167,7 @@ def greeted(channel: Listener) -> dict[str, Any]:
     return answer
 
 
-def test_the_greeting_says_that_there_is_a_channel(channel: Listener) -> None:
+def test_initialize_answers_with_the_channel_capability(channel: Listener) -> None:
     capabilities = greeted(channel)["result"]["capabilities"]
     assert capabilities["experimental"] == {CHANNEL: {}}
     assert "tools" in capabilities
@@ -181,7 +181,7 @@ def test_without_the_flag_there_is_no_channel(quick: Place) -> None:
         listener.close()
 
 
-def test_mail_is_a_notice_on_the_channel_once(quick: Place, channel: Listener) -> None:
+def test_mail_is_one_notification_on_the_channel(quick: Place, channel: Listener) -> None:
     greeted(channel)
     until(lambda: reach(quick) == "wakes")
     id = sent(quick)
@@ -193,10 +193,10 @@ def test_mail_is_a_notice_on_the_channel_once(quick: Place, channel: Listener) -
     assert notice["params"]["meta"] == {"count": "1"}
     assert history(quick, id) == [("accepted", None), ("woken", "channel")]
     channel.say(id=2, method="tools/call", params={"name": "whoami", "arguments": {}})
-    assert channel.heard()["id"] == 2, "nothing came in between"
+    assert channel.heard()["id"] == 2, "the channel sent a second notification"
 
 
-def test_nobody_is_told_before_the_greeting(quick: Place, channel: Listener) -> None:
+def test_no_notification_is_sent_before_initialize(quick: Place, channel: Listener) -> None:
     id = sent(quick)
     assert reach(quick) != "wakes"
     assert untold(quick, id)
@@ -204,7 +204,7 @@ def test_nobody_is_told_before_the_greeting(quick: Place, channel: Listener) -> 
     assert id[:8] in channel.heard()["params"]["content"]
 
 
-def test_a_muted_channel_says_nothing(quick: Place, channel: Listener) -> None:
+def test_muted_channel_sends_no_notification(quick: Place, channel: Listener) -> None:
     greeted(channel)
     until(lambda: reach(quick) == "wakes")
     quick.ok("mute", "@otto-cli")
@@ -216,9 +216,7 @@ def test_a_muted_channel_says_nothing(quick: Place, channel: Listener) -> None:
     assert id[:8] in channel.heard()["params"]["content"]
 
 
-def test_a_channel_goes_on_with_the_token_that_came_after_its_first(
-    quick: Place, channel: Listener
-) -> None:
+def test_channel_continues_with_a_rotated_token(quick: Place, channel: Listener) -> None:
     greeted(channel)
     until(lambda: reach(quick) == "wakes")
     assert quick.ok("token", "rotate", "--sender", "otto-cli")["replaced"]
@@ -226,7 +224,7 @@ def test_a_channel_goes_on_with_the_token_that_came_after_its_first(
     assert id[:8] in channel.heard()["params"]["content"]
 
 
-def test_a_channel_that_tells_nobody_ends_its_pipe(
+def test_wake_closes_its_pipe_if_there_is_no_reader(
     joined: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):
