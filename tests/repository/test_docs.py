@@ -46,6 +46,7 @@ from interlock.rooms.people.connections import (
     REFRESH_FOR_MS,
 )
 from interlock.rooms.people.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
+from interlock.rooms.workspace.findings import ORDER
 from interlock.rooms.workspace.settings import SETTINGS
 from interlock.server import connections
 from interlock.server.records import LARGEST
@@ -292,7 +293,7 @@ def test_the_workspace_page_names_every_setting_with_its_default() -> None:
 
 
 def test_the_server_page_gives_the_limits_as_they_are() -> None:
-    page = (ROOT / "docs" / "server.md").read_text()
+    page = " ".join((ROOT / "docs" / "server.md").read_text().split())
     for said in (
         f"{connections.MAX_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
         f"{guard.MAX_BODY_BYTES >> 20} MiB, within {guard.SLOWEST_BODY_S:.0f} s",
@@ -300,7 +301,7 @@ def test_the_server_page_gives_the_limits_as_they_are() -> None:
         f"| {connections.TAKEN_WITHIN_S:.0f} s |",
         f"less {connections.RESERVED_FILES}",
         f"for up to {FAREWELL_S} s",
-        f"begun anew at\n{LARGEST >> 20} MiB",
+        f"When the file has {LARGEST >> 20} MiB, the server starts a new file",
     ):
         assert said in page
 
@@ -332,8 +333,8 @@ def test_the_connectors_page_names_every_refusal_on_the_way_in() -> None:
 def test_the_scaling_page_gives_the_times_as_they_are() -> None:
     page = " ".join((ROOT / "docs" / "scaling.md").read_text().split())
     for said, real, told in (
-        ("after five seconds they say how old they are", SURE_FOR_S, 5),
-        ("After five minutes nothing is read either", MAX_AGE_S, 5 * 60),
+        ("After five seconds an answer states its age", SURE_FOR_S, 5),
+        ("After five minutes nodes refuse reads too", MAX_AGE_S, 5 * 60),
         ("tells the others every second", BEAT_INTERVAL_S, 1),
         ("silent for an hour is forgotten", FORGOTTEN_AFTER_MS / 1000, 60 * 60),
     ):
@@ -358,6 +359,11 @@ def test_the_mcp_page_names_every_tool() -> None:
 def test_the_audit_page_names_every_kind_of_fact() -> None:
     named = set(CODE.findall((ROOT / "docs" / "audit.md").read_text()))
     assert set(KINDS) <= named
+
+
+def test_the_doctor_page_describes_every_check_in_order() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    assert re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", page, re.MULTILINE) == list(ORDER)
 
 
 def test_the_architecture_page_names_files_that_exist() -> None:

@@ -57,7 +57,8 @@ FACTS = {
         ),
     ),
     "epoch_started": FactKind(
-        "The log goes on from a restored backup, or without a [lost tail](scaling.md#trouble).",
+        "The log continues from a restored backup, or without [lost "
+        "entries](scaling.md#troubleshooting).",
         everyone,
         sql_fold("UPDATE workspace_self SET epoch = :fact_epoch, verifier = :verifier"),
         reauthenticates=True,
