@@ -1,4 +1,4 @@
-"""The example keeps what docs/plugins.md asks of a plugin."""
+"""The example plugin fulfils the contract in docs/plugins.md."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ WINDOW = Window("otto-cli", None, None, None, {})
 POINTER = Pointer("Interlock: 1 message is waiting.", 1, ("m1",))
 
 
-def test_it_appends_a_line(tmp_path: Path) -> None:
+def test_wake_appends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "mail.txt"
     path.write_text("before\n")
     (adapter,) = interlock_wake_adapters({"plugins": {"file": {"path": str(path)}}})
@@ -20,11 +20,11 @@ def test_it_appends_a_line(tmp_path: Path) -> None:
     assert path.read_text() == "before\notto-cli: Interlock: 1 message is waiting.\n"
 
 
-def test_it_says_so_when_nobody_was_told(tmp_path: Path) -> None:
+def test_wake_raises_not_woken_if_the_file_cannot_be_written(tmp_path: Path) -> None:
     (adapter,) = interlock_wake_adapters({"plugins": {"file": {"path": str(tmp_path)}}})
-    with pytest.raises(NotWoken, match="cannot be written"):
+    with pytest.raises(NotWoken, match="Cannot write"):
         adapter.wake(WINDOW, POINTER)
 
 
-def test_it_stays_out_of_the_way_until_it_is_configured() -> None:
+def test_the_plugin_has_no_adapter_without_a_path() -> None:
     assert interlock_wake_adapters({"plugins": {}}) == []

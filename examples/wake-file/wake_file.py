@@ -1,4 +1,4 @@
-"""Tells an agent that it has mail by a line in a file, for whatever watches that file."""
+"""Wake an agent by a line in a file, for a program that watches the file."""
 
 from interlock.plugins import Adapter, Config, NotWoken, Pointer, Window, hookimpl
 
@@ -17,7 +17,7 @@ class File:
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(f"{window.sender}: {pointer.text}\n")
         except OSError as trouble:
-            raise NotWoken(f"{self._path} cannot be written: {trouble.strerror}.") from None
+            raise NotWoken(f"Cannot write {self._path}: {trouble.strerror}.") from None
 
 
 @hookimpl

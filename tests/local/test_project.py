@@ -1,4 +1,4 @@
-"""`interlock.toml`: what is read from it, what is refused and how, and what a guard covers."""
+"""`interlock.toml`: its parser, its refusals, and the pushes that a guard covers."""
 
 import os
 from pathlib import Path
@@ -51,7 +51,7 @@ def check(line: str) -> Check:
     return found
 
 
-def test_a_whole_file_is_read() -> None:
+def test_a_file_with_all_tables_is_parsed() -> None:
     assert parse(WHOLE) == Project(
         checks=(
             Check("tests", "tests", ("/bin/sh", "-c", "make test"), time_limit=600),
@@ -67,31 +67,31 @@ def test_an_empty_file_has_no_rules() -> None:
     assert parse("") == parse("# nothing yet\n") == Project((), (), {})
 
 
-def test_the_file_lies_at_the_root(tmp_path: Path) -> None:
+def test_the_file_is_at_the_root(tmp_path: Path) -> None:
     (tmp_path / "interlock.toml").write_bytes(
         b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode()
     )
     assert load(str(tmp_path)) == parse(WHOLE)
 
 
-def test_no_file_is_no_rules(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_rules(tmp_path: Path) -> None:
     assert load(str(tmp_path)) == Project((), (), {})
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "interlock.toml").mkdir()
-    with pytest.raises(Usage, match="cannot be read"):
+    with pytest.raises(Usage, match="Cannot read"):
         load(str(tmp_path))
 
 
-def test_a_link_to_itself_is_refused_and_not_taken_for_no_file(tmp_path: Path) -> None:
+def test_a_symbolic_link_to_itself_is_refused(tmp_path: Path) -> None:
     os.symlink("interlock.toml", tmp_path / "interlock.toml")
-    with pytest.raises(Usage, match="cannot be read"):
+    with pytest.raises(Usage, match="Cannot read"):
         load(str(tmp_path))
 
 
-def test_bytes_that_are_not_utf_8_are_refused_with_their_place() -> None:
-    with pytest.raises(Usage, match="the old one is not UTF-8 at byte 2"):
+def test_the_refusal_of_invalid_utf_8_names_the_position() -> None:
+    with pytest.raises(Usage, match="the old one is not valid UTF-8 at byte 2"):
         decode(b"# \xff", "the old one")
 
 
@@ -103,8 +103,8 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "[checks", "a = 1\na = 2", "scrub = " + "[" * 100_000])
-def test_what_is_not_toml_is_refused(text: str) -> None:
-    assert "is not TOML" in refused(text).message
+def test_invalid_toml_is_refused(text: str) -> None:
+    assert "is not valid TOML" in refused(text).message
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_is_not_toml_is_refused(text: str) -> None:
         ("[[scrub]]", "scrub"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_key(text: str, key: str) -> None:
+def test_the_refusal_of_an_invalid_value_names_its_key(text: str, key: str) -> None:
     refusal = refused(text)
     assert refusal.members["key"] == key
     assert f"interlock.toml, {key}: " in refusal.message
@@ -167,11 +167,11 @@ def test_what_is_wrong_is_refused_by_its_key(text: str, key: str) -> None:
         ("[[guards]]\ngate = 'a'\nbranches = 'x'", ["branch"]),
     ],
 )
-def test_a_misspelt_key_is_refused_with_what_was_meant(text: str, near: list[str]) -> None:
+def test_a_misspelt_key_is_refused_with_near_matches(text: str, near: list[str]) -> None:
     assert refused(text).members["did_you_mean"] == near
 
 
-def test_an_unknown_key_is_refused_with_all_there_are() -> None:
+def test_an_unknown_key_is_refused_with_the_list_of_keys() -> None:
     refusal = refused("[[guards]]\ngate = 'a'\nzzz = 'x'")
     assert "did_you_mean" not in refusal.members
     assert "gate, remote and branch" in refusal.message
@@ -200,7 +200,7 @@ def test_a_check_expects_its_pattern_in_a_line_of_the_output(output: str, met: b
     assert each.meets(1, output) is False
 
 
-# What a guard covers
+# Guards
 
 URL = "git@github.com:acme/tool.git"
 
@@ -213,14 +213,14 @@ URL = "git@github.com:acme/tool.git"
         "https://github.com/acme/*", "ssh://git@github.com:22/acme/tool.git", "*/acme/*",
     ],
 )  # fmt: skip
-def test_a_remote_is_meant_by_name_or_url_in_any_spelling(remote: str) -> None:
+def test_a_remote_matches_by_name_or_by_any_form_of_its_url(remote: str) -> None:
     assert PushGuard("g", remote).covers("origin", URL, "refs/heads/main")
 
 
 @pytest.mark.parametrize(
     "remote", ["upstream", "orig", "github.com/other/*", "https://gitlab.com/*", "acme", "/srv/*"]
 )
-def test_another_remote_is_not_meant(remote: str) -> None:
+def test_another_remote_does_not_match(remote: str) -> None:
     assert not PushGuard("g", remote).covers("origin", URL, "refs/heads/main")
 
 
@@ -228,16 +228,16 @@ def test_another_remote_is_not_meant(remote: str) -> None:
     "url",
     [
         "https://github.com/acme/tool",
-        "https://somebody:secret@github.com/acme/tool.git",
+        "https://user:secret@github.com/acme/tool.git",
         "ssh://git@GitHub.com/acme/tool/",
         "git@github.com:acme/tool",
     ],
 )
-def test_no_spelling_of_a_url_leads_past_a_guard(url: str) -> None:
+def test_no_form_of_a_url_bypasses_a_guard(url: str) -> None:
     assert PushGuard("g", "https://github.com/acme/*").covers(url, url, "refs/heads/main")
 
 
-def test_a_remote_may_be_a_directory(tmp_path: Path) -> None:
+def test_a_remote_can_be_a_directory(tmp_path: Path) -> None:
     place = tmp_path / "tool.git"
     for url in (str(place), f"file://{place}", f"{tmp_path}/x/../tool.git"):
         assert PushGuard("g", str(place)).covers("origin", url, "refs/heads/main")
@@ -261,7 +261,7 @@ def test_a_remote_may_be_a_directory(tmp_path: Path) -> None:
         ("*", "refs/tags/v1", True),
     ],
 )
-def test_a_branch_is_meant_by_its_name_and_any_ref_by_its_whole_one(
+def test_a_branch_matches_by_name_and_other_refs_by_full_name(
     branch: str, ref: str, covered: bool
 ) -> None:
     assert PushGuard("g", "*", branch).covers("origin", URL, ref) is covered

@@ -8,7 +8,7 @@ import pytest
 from interlock.local.repository import name_and_paths
 
 
-def test_one_repository_has_one_name_however_it_is_given(
+def test_all_forms_of_a_repository_give_one_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone = tmp_path / "clone"

@@ -509,7 +509,7 @@ def test_a_url_without_a_server_is_reported_as_unreachable(place: Place) -> None
     for words in (("whoami",), ("send", "@otto", "hello")):
         error = far.no("ENGINE_UNAVAILABLE", *words)
         assert "outcome" not in error
-        assert "cannot be reached" in error["message"]
+        assert "Cannot reach" in error["message"]
 
 
 def test_only_a_write_to_a_dying_server_has_an_unknown_outcome(place: Place) -> None:

@@ -1,1 +1,1 @@
-"""The user's machine: the workspace, the way to its node, windows, repositories, projects."""
+"""The user's machine: the workspace, the link to its node, windows, repositories, projects."""

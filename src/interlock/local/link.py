@@ -1,8 +1,8 @@
-"""Links to a node: through the server that runs for a workspace, or directly to its file.
+"""Links to a node: through the server of a workspace, or directly to the workspace's file.
 
-A link makes requests, and gives the same answers and refusals either way. Commands and hooks start
-hundreds of times a day, so the way through a server imports little: `_socket` is the part of
-`socket` that is written in C, and enough for one exchange.
+A link makes requests, and gives the same answers and refusals both ways. Commands and hooks start
+hundreds of times a day, so the link to a server imports little: `_socket` is the C part of
+`socket`, and is enough for one exchange.
 """
 
 import _thread
@@ -35,32 +35,33 @@ if TYPE_CHECKING:
 ABOUT = "server.json"
 LOCK = "server.lock"
 PATIENCE_S = 60.0
-# After so long without an answer to a read, the link tests whether the server hangs.
+# After this time without an answer to a read, the link tests whether the server hangs.
 QUIET_S = 5.0
 MAX_BYTES = 1 << 20
 SHORT = 1 << 18
 MAX_HEADER_LENGTH = 1 << 13
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
-# A process that makes a workspace puts these files there, beside those of `log.db`.
+# A process that creates a workspace writes these files, in addition to those of `log.db`.
 NEW_FILES = ("turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log")
 
 
 class Link:
-    """`place` is the directory or the URL; `home` the directory whose credentials are used."""
+    """A link to a workspace. `place` is its directory or URL. `home` is the directory with the
+    credentials."""
 
     place: str
     home: str
     is_local: bool
 
     def open(self) -> None:
-        """Makes the workspace where there is none, or refuses to."""
+        """Create the workspace if it does not exist. Raise NotAWorkspace or EngineUnavailable."""
 
     def call(self, credentials: Credentials, request: Any) -> Answer:
-        """Makes the request; raises the refusals of `errors`."""
+        """Make the request, and return its answer. Raise the refusals of `errors`."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Closes the workspace's file, if it was opened."""
+        """Close the workspace's file, if this link has opened it."""
 
 
 class About(Record):
@@ -77,7 +78,8 @@ class About(Record):
 
 
 def server_of(directory: str) -> About | None:
-    """The record of a workspace's server. Only a call shows whether it still runs."""
+    """Return the record of a workspace's server. Only a call shows whether the server still
+    runs."""
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
             record = json.load(file)
@@ -87,14 +89,14 @@ def server_of(directory: str) -> About | None:
 
 
 def matching_server(directory: str) -> About | None:
-    """The server of a workspace, if it has this version. Another version may speak another
-    protocol: then the file is used, beside it."""
+    """Return the server of a workspace, if it has this version. A server of another version may
+    use another protocol. The caller then uses the file, concurrently with that server."""
     about = server_of(directory)
     return about if about is not None and about.version == __version__ else None
 
 
 def is_served(directory: str) -> bool:
-    """Whether a server holds the workspace's lock, also while it starts or ends."""
+    """Return whether a server holds the workspace's lock. It also does while it starts or ends."""
     import fcntl
 
     try:
@@ -111,7 +113,7 @@ def is_served(directory: str) -> bool:
 
 
 class LocalLink(Link):
-    """A workspace on this machine. The first call finds out whether a server runs."""
+    """A link to a workspace on this machine. The first call finds out whether a server runs."""
 
     is_local = True
 
@@ -119,7 +121,7 @@ class LocalLink(Link):
         self.place = self.home = directory
         self._server = matching_server(directory)
         self._is_barred = False
-        # The process of a server that hangs.
+        # The process id of a server that hangs.
         self.silent: int | None = None
         self._node: Node | None = None
         self._opening = _thread.allocate_lock()
@@ -133,8 +135,8 @@ class LocalLink(Link):
         if self._node is None and server is not None:
             if (answer := _in_steps(self, credentials, request)) is not None:
                 return answer
-            # The link notices at once when a server on this machine ends, so work on the whole
-            # log may take any time.
+            # The link notices at once if a server on this machine ends, so a verb that reads the
+            # whole log needs no timeout.
             patience_s = None if request.declared.unbounded else patience(request)
             sent = request
             if patience_s is not None and getattr(request, "until_ms", 0) is None:
@@ -160,7 +162,7 @@ class LocalLink(Link):
             raise
 
     def _opened(self) -> "Node":
-        """The workspace's node in this process, made on first use."""
+        """Return the workspace's node in this process. Create it on first use."""
         with self._opening:
             if self._node is None:
                 self._node = open_node(self.place)
@@ -172,7 +174,7 @@ class LocalLink(Link):
 
 
 class RemoteLink(Link):
-    """A server somewhere else, by its URL."""
+    """A link to a server by its URL."""
 
     is_local = False
 
@@ -182,7 +184,7 @@ class RemoteLink(Link):
         self._host, _, path = rest.partition("/")
         self._path = f"/{path}".rstrip("/")
         if scheme not in ("http", "https") or not self._host or "@" in self._host:
-            raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
+            raise Usage(f"{url[:200]!r} is not the URL of a server. Example: http://127.0.0.1:7420")
         self._is_secure = scheme == "https"
         self._seen = 0
 
@@ -197,7 +199,7 @@ class RemoteLink(Link):
             connection = kind(self._host, timeout=patience(request))
             connection.connect()
         except (OSError, ValueError, http.client.HTTPException) as trouble:
-            raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
+            raise EngineUnavailable(f"Cannot reach {self.place}: {trouble}.") from None
         try:
             target = self._path + http_request.target
             headers = http_request.headers | seen_headers(self._seen)
@@ -209,7 +211,7 @@ class RemoteLink(Link):
             if http_request.method != "GET":
                 raise unknown_server_outcome(trouble) from None
             raise EngineUnavailable(
-                f"{self.place} does not answer as an Interlock server does ({trouble!r})."
+                f"{self.place} did not answer like an Interlock server: {trouble!r}."
             ) from None
         finally:
             connection.close()
@@ -223,8 +225,8 @@ def open_node(
     key: bytes | None = None,
     is_repair: bool = False,
 ) -> "Node":
-    """The node of a workspace, which is made if there is none. Raises NotAWorkspace for a
-    directory that has other files."""
+    """Open the node of a workspace. Create the workspace if it does not exist. Raise NotAWorkspace
+    for a directory that contains other files."""
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
         others = [name for name in os.listdir(directory) if name not in NEW_FILES]
@@ -232,13 +234,15 @@ def open_node(
         known = (os.path.join(directory, name) for name in ("log.db", "engine.json"))
         if is_foreign and not any(map(os.path.exists, known)):
             raise NotAWorkspace(
-                f"{directory} holds other files and no workspace, and was left alone. Name an "
+                f"{directory} contains other files and no workspace. It was not changed. Name an "
                 "empty or a new directory."
             )
     except FileExistsError:
-        raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
+        raise NotAWorkspace(
+            f"{directory} is a file, but a workspace must be a directory."
+        ) from None
     except OSError as trouble:
-        why = f"The workspace {directory} cannot be used: {trouble.strerror}."
+        why = f"Cannot use the workspace {directory}: {trouble.strerror}."
         is_barred = trouble.errno in BARRED and not os.path.isdir(directory)
         raise (shut_out(directory, why) if is_barred else EngineUnavailable(why)) from None
     from interlock.node import Node
@@ -248,15 +252,15 @@ def open_node(
 
 def shut_out(place: str, why: str) -> EngineUnavailable:
     return EngineUnavailable(
-        f"{why} If this shell is sandboxed, it may use neither the server's socket nor the files "
-        f"in {place}: use your client's own Interlock tools (MCP), which run outside of it, or "
-        "have a person allow that directory. Another workspace is named with --workspace. "
-        "interlock evidence run keeps a run in a file meanwhile.",
+        f"{why} If this shell is sandboxed, the sandbox may block the server's socket and the "
+        f"files in {place}. Use your client's Interlock tools (MCP), which run outside of the "
+        "sandbox, or ask a person to allow that directory. To use another workspace: --workspace "
+        "DIR. Meanwhile, interlock evidence run stores a run in a file.",
     )
 
 
 def unknown_server_outcome(trouble: Exception) -> EngineUnavailable:
-    """For a request that was sent and got no answer."""
+    """Return the refusal for a request that was sent but got no answer."""
     why = f"closed the connection before it answered ({trouble})"
     if isinstance(trouble, TimeoutError):
         why = "does not answer (to find out why: interlock doctor)"
@@ -276,11 +280,11 @@ class NoServer(Exception):
 
 
 class Barred(NoServer):
-    """A server may listen, and this process may not talk to it."""
+    """A server may listen, but this process has no permission to connect."""
 
 
 def connected(path: str) -> Any:
-    """A connection to a server's socket. Raises `NoServer` where no server listens."""
+    """Connect to a server's socket. Raise `NoServer` if no server listens."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -297,8 +301,8 @@ def connected(path: str) -> Any:
 
 
 def is_hanging(path: str) -> bool:
-    """Whether a server does not answer even a request that costs nothing. It still takes
-    connections: the system does so for it."""
+    """Return whether a server does not even answer a trivial request. The kernel still accepts
+    connections for a hanging server."""
     try:
         _exchange(path, HttpRequest("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
     except TimeoutError:
@@ -311,8 +315,8 @@ def is_hanging(path: str) -> bool:
 def _exchange(
     path: str, request: HttpRequest, patience_s: float | None, *, is_read: bool
 ) -> tuple[int, bytes]:
-    """One request over the server's socket. HTTP/1.0: the answer ends where the connection does.
-    A read waits longer than `QUIET_S` only for a server that does not hang."""
+    """Make one request over the server's socket. With HTTP/1.0, the end of the connection ends the
+    answer. A read waits longer than `QUIET_S` only if the server does not hang."""
     headers = request.headers | {"Content-Length": str(len(request.body))}
     lines = [f"{request.method} {request.target} HTTP/1.0", "Host: localhost"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -321,7 +325,7 @@ def _exchange(
     try:
         connection.settimeout(QUIET_S if is_read else patience_s)
         with suppress(BrokenPipeError, ConnectionResetError):
-            # A server that refuses the first part of a request may have answered already.
+            # If a server refuses a request early, it may have answered and closed the connection.
             connection.sendall(head + request.body)
         received = bytearray()
         if is_read:
@@ -342,8 +346,8 @@ def _exchange(
 
 
 def _in_steps(link: Link, credentials: Credentials, request: Any) -> Answer | None:
-    """The answer to a verb that takes several requests; None for others. A short payload needs no
-    import of the verbs."""
+    """Return the answer to a verb that takes several requests; None for other verbs. For a short
+    payload, this function does not import the verbs."""
     payload = getattr(request, "payload", None)
     if not isinstance(payload, dict):
         return None
@@ -361,7 +365,8 @@ def _in_steps(link: Link, credentials: Credentials, request: Any) -> Answer | No
 
 
 def seen_headers(seen: int) -> dict[str, str]:
-    """Tells a node how far the one before it was, so that a client never misses its own writes."""
+    """Return the header that tells a node the last position that the client has seen, so that the
+    client reads its own writes on any node."""
     return {SEEN_HEADER: str(seen)} if seen else {}
 
 
@@ -370,13 +375,13 @@ def seen_in(header: str | None) -> int:
 
 
 def encoded(credentials: Credentials, request: Any) -> HttpRequest:
-    """The HTTP request for a verb. Checks here, as the server does, a request that might not reach
-    its route: its path leads elsewhere, or it is longer than a server takes."""
+    """Return the HTTP request for a verb. Validate here a request that may not reach its route on
+    the server, because its path has another meaning or the request is too long."""
     try:
         http_request = encode(credentials, request)
     except UnicodeEncodeError:
         _check(credentials, request)
-        raise Usage("What was given is not text that UTF-8 can hold.") from None
+        raise Usage("The request contains text that is not valid Unicode.") from None
     target = http_request.target
     longest = max(map(len, [target, *http_request.headers.values()]))
     is_long = longest > MAX_HEADER_LENGTH or len(http_request.body) > SHORT
@@ -401,7 +406,7 @@ def _check(credentials: Credentials, request: Any) -> None:
 
 
 def decoded(status: int, body: bytes) -> Answer:
-    """The answer; raises the refusal behind an error object."""
+    """Return the answer, or raise the refusal in an error object."""
     try:
         answer: Answer = json.loads(body)
         if status == 200:
@@ -415,8 +420,8 @@ def decoded(status: int, body: bytes) -> Answer:
         raise kind(answer["message"], **members)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise EngineUnavailable(
-            f"What answered (status {status}) is not an Interlock server, or one of another "
-            "version."
+            f"The server that answered (status {status}) is not an Interlock server, or has "
+            "another version."
         ) from None
 
 

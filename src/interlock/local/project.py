@@ -1,7 +1,7 @@
-"""The project's own rules, in `interlock.toml` at the root of its repository: checks that decide
+"""Read the project's rules from `interlock.toml` at the root of its repository: checks that decide
 gates, guards on pushes, and the rules of the scrub.
 
-A file with an unknown key is refused: a misspelt guard would guard nothing.
+Reading refuses a file with an unknown key, because a misspelt guard would have no effect.
 """
 
 import os
@@ -39,25 +39,25 @@ class Check(NamedTuple):
     time_limit: int | None = None
 
     def meets(self, exit_code: int | None, output: str) -> bool:
-        """Whether a run with this result meets the check. The pattern may match anywhere in the
-        output; ^ and $ are the ends of a line."""
+        """Return whether a run with this result meets the check. The pattern may match anywhere in
+        the output. ^ and $ match at the ends of a line."""
         if exit_code != self.exit_code:
             return False
         return self.pattern is None or bool(re.search(self.pattern, output, re.MULTILINE))
 
 
 class PushGuard(NamedTuple):
-    """A commit that is pushed to such a remote and branch must have passed the gate."""
+    """A rule for pushes to matching remotes and branches: the gate must have passed the commit."""
 
     gate: str
     remote: str = "*"
     branch: str = "*"
 
     def covers(self, remote: str, url: str, ref: str) -> bool:
-        """Whether a push to this ref of this remote is guarded.
+        """Return whether the guard applies to a push to this ref of this remote.
 
-        `remote` matches the name or the URL of a remote, in any spelling of the same place.
-        `branch` matches the name of a branch or a whole ref (`refs/tags/*`); `*` is every ref."""
+        The guard's `remote` matches the name of a remote, or any form of its URL. Its `branch`
+        matches the name of a branch or a whole ref (`refs/tags/*`). `*` matches every ref."""
         places = (remote, url, normalised(url))
         patterns = [self.remote]
         if ":" in self.remote or self.remote.startswith(("/", ".", "~")):
@@ -68,7 +68,7 @@ class PushGuard(NamedTuple):
 
 
 class Project(NamedTuple):
-    """The rules in `interlock.toml`; empty where there is no such file."""
+    """The rules in `interlock.toml`; empty if there is no such file."""
 
     checks: tuple[Check, ...]
     guards: tuple[PushGuard, ...]
@@ -76,33 +76,34 @@ class Project(NamedTuple):
 
 
 def load(root: str) -> Project:
-    """The rules in the working tree with this root; empty without a file. Raises Usage for a file
-    that cannot be read."""
+    """Return the rules in the working tree with this root; empty without a file. Raise Usage for an
+    unreadable or invalid file."""
     try:
         with open(os.path.join(root, FILE), "rb") as file:
             return decode(file.read(LARGEST + 1))
     except FileNotFoundError:
         return Project((), (), {})
     except OSError as trouble:
-        raise Usage(f"{FILE} cannot be read: {trouble.strerror}.", file=FILE) from None
+        raise Usage(f"Cannot read {FILE}: {trouble.strerror}.", file=FILE) from None
 
 
 def decode(data: bytes, where: str = FILE) -> Project:
-    """The rules in a file's bytes; refusals name the file as `where`. Raises Usage."""
+    """Return the rules in a file's bytes. Raise Usage, which names the file as `where`."""
     if len(data) > LARGEST:
-        raise Usage(f"{where} has more than {LARGEST} bytes, and no project's rules do.", file=FILE)
+        raise Usage(f"{where} is larger than {LARGEST} bytes.", file=FILE)
     try:
         return parse(data.decode("utf-8-sig"), where)
     except UnicodeDecodeError as trouble:
-        raise Usage(f"{where} is not UTF-8 at byte {trouble.start}.", file=FILE) from None
+        raise Usage(f"{where} is not valid UTF-8 at byte {trouble.start}.", file=FILE) from None
 
 
 def parse(text: str, where: str = FILE) -> Project:
-    """The rules in a file's text. Raises Usage that names the file, the key and what is allowed."""
+    """Return the rules in a file's text. Raise Usage, which names the file, the key and the allowed
+    values."""
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as trouble:
-        raise Usage(f"{where} is not TOML: {str(trouble)[:200]}", file=FILE) from None
+        raise Usage(f"{where} is not valid TOML: {str(trouble)[:200]}", file=FILE) from None
     reader = _Reader(where)
     reader.refuse_unknown(tables, _TABLES, "")
     checks = tuple(
@@ -111,7 +112,7 @@ def parse(text: str, where: str = FILE) -> Project:
     )
     guards = tables.get("guards", [])
     if not isinstance(guards, list):
-        raise reader.refusal("guards", "Write each guard under a line of its own: [[guards]]")
+        raise reader.refusal("guards", "Write each guard under its own line [[guards]]")
     return Project(
         checks,
         tuple(reader.guard(given, f"guards[{at}]") for at, given in enumerate(guards, 1)),
@@ -120,7 +121,7 @@ def parse(text: str, where: str = FILE) -> Project:
 
 
 class _Reader:
-    """Checks values, and names the file and the key of a wrong one."""
+    """Checks values. Its refusals name the file and the key."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -143,22 +144,22 @@ class _Reader:
         if not is_shipped and not (words and program.strip()):
             raise self.refusal(
                 f"{key}.command",
-                'A check runs a command: a line for the shell, "make test", or a list of words, '
-                '["make", "test"].',
+                'A check needs a command: a line for the shell, such as "make test", or a list of '
+                'words, such as ["make", "test"].',
             )
 
         exit_code = table.get("exit_code", 0)
         if type(exit_code) is not int or not 0 <= exit_code <= 255:
-            raise self.refusal(f"{key}.exit_code", "An exit code is a whole number from 0 to 255.")
+            raise self.refusal(f"{key}.exit_code", "It must be a whole number from 0 to 255.")
 
         pattern = table.get("pattern")
-        why = "It is not a string" if not isinstance(pattern, str | None) else None
+        why = "it is not a string" if not isinstance(pattern, str | None) else None
         try:
             re.compile(pattern if isinstance(pattern, str) else "")
         except (re.error, RecursionError, OverflowError) as trouble:
             why = str(trouble)
         if why is not None:
-            allowed = f"A pattern is a regular expression of Python's. {why}."
+            allowed = f"It must be a valid Python regular expression: {why}."
             raise self.refusal(f"{key}.pattern", allowed)
 
         limit = table.get("time_limit")
@@ -175,20 +176,20 @@ class _Reader:
         table = self.table(given, key)
         self.refuse_unknown(table, _OF_A_GUARD, key)
         if "gate" not in table:
-            raise self.refusal(f"{key}.gate", "A guard names the gate that must have passed.")
+            raise self.refusal(f"{key}.gate", "A guard needs the name of its gate.")
         gate = self._name(table["gate"], f"{key}.gate", "A gate's name")
         globs = []
         for name, example in (("remote", "origin"), ("branch", "main")):
             glob = table.get(name, "*")
             if not (isinstance(glob, str) and glob.strip()):
-                allowed = f'It is a string, such as "{example}"; "*" is any.'
+                allowed = f'It must be a string, such as "{example}", or "*" for all.'
                 raise self.refusal(f"{key}.{name}", allowed)
             globs.append(glob)
         return PushGuard(gate, *globs)
 
     def table(self, given: Any, key: str) -> dict[str, Any]:
         if not isinstance(given, dict):
-            raise self.refusal(key, f"It is a table. Write its keys under a line of [{key}]")
+            raise self.refusal(key, f"It must be a table. Write its keys under the line [{key}]")
         return given
 
     def refuse_unknown(self, table: Mapping[str, Any], keys: Sequence[str], under: str) -> None:
@@ -196,13 +197,13 @@ class _Reader:
             if key not in keys:
                 raise self.refusal(
                     f"{under}.{shown(key)}".lstrip("."),
-                    f"There is no such key. Here may stand {listed(keys)}.",
+                    f"Unknown key. The keys are {listed(keys)}.",
                     near(key, keys),
                 )
 
     def _name(self, given: Any, key: str, what: str) -> str:
         if not (isinstance(given, str) and re.fullmatch(NAME.strip("^$"), given)):
-            raise self.refusal(key, f"{what} is {SHAPES[NAME]}.")
+            raise self.refusal(key, f"{what} must be {SHAPES[NAME]}.")
         return given
 
     def refusal(self, key: str, allowed: str, near: Sequence[str] = ()) -> Usage:

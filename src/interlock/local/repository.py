@@ -1,5 +1,5 @@
-"""The name of the repository of a path claim: its remote, or its common directory, so that every
-clone or every worktree of it has the same name."""
+"""Name the repository of a path claim. The name is its remote, which all clones share, or else its
+common directory, which all worktrees share."""
 
 import os
 from typing import Any
@@ -9,18 +9,17 @@ from interlock.machine import git
 
 
 def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The repository's name, and the paths relative to its root.
+    """Return the repository's name, and the paths relative to its root.
 
-    A path is relative to the root, as guards see it; `./x` is relative to the working directory.
-    With `--repo` all paths are relative to the root, and the repository is named by a remote's URL
-    in any spelling, by a directory in it, or by a name of its own. Raises Usage outside a
-    repository."""
+    A path is relative to the root, as in guards; `./x` is relative to the working directory. With
+    `--repo`, all paths are relative to the root. The value of `--repo` is a remote's URL in any
+    form, a directory in the repository, or a free name. Raise Usage outside a repository."""
     if repo is None:
         root = _git("rev-parse", "--show-toplevel")
         if root is None:
             raise Usage(
-                "Paths are relative to a repository, and this is none. Stand in one, or name it: "
-                "--repo NAME"
+                "This directory is not in a git repository, and paths are relative to one. Run the "
+                "command in a repository, or name it: --repo NAME"
             )
         return _name("."), tuple(_from_root(path, root) for path in paths)
     if repo.startswith((".", "/", "~")):
@@ -29,10 +28,10 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
 
 
 def located(request: Any) -> Any:
-    """A request with the name of its repository, its paths from the root, and its worktree. By
-    default the repository is the one of the working directory."""
+    """Return the request with the name of its repository, with paths relative to the root, and with
+    an absolute worktree. The default repository is the one of the working directory."""
     if getattr(request, "worktree", None) in (".", "./"):
-        # A relative path would name another worktree for every other reader.
+        # Other readers would resolve a relative path to another worktree.
         request = request._replace(worktree=os.path.abspath("."))
     if getattr(request, "paths", ()):
         repo, paths = name_and_paths(request.repo, list(request.paths))
@@ -45,24 +44,26 @@ def needs_location(request: Any) -> bool:
 
 
 def name_here(place: str = ".") -> str | None:
-    """The name of the repository at this place, if there is one."""
+    """Return the name of the repository at this place, if there is one."""
     return _name(place) if _git("rev-parse", "--git-dir", place=place) else None
 
 
 def names_of(path: str) -> list[str]:
-    """The absolute path of a file as given, the path in its real directory, and its target."""
+    """Return the absolute path of a file as given, its path in the resolved directory, and the
+    target of the link."""
     whole = os.path.abspath(path)
     own = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
     return list(dict.fromkeys((whole, own, os.path.realpath(whole))))
 
 
 def named_from_afar(repo: str) -> str:
-    """The repository that a caller on another machine means: a remote's URL in any spelling, or
-    the name that claims show. Raises Usage for a relative path, which means nothing here."""
+    """Return the name of a repository for a caller on another machine, from a remote's URL in any
+    form or from the name in claims. Raise Usage for a relative path, which the server cannot
+    resolve."""
     if repo.startswith((".", "~")):
         raise Usage(
-            f"{repo[:80]!r} is a place, and means another repository wherever one stands. Name "
-            "the repository by its remote's URL, or as claims on it do."
+            f"{repo[:80]!r} is a path that depends on the caller's machine. Name the repository by "
+            "its remote's URL, or by its name in the list of claims."
         )
     return _normalised_if_remote(repo)
 
@@ -83,7 +84,7 @@ def _name(place: str) -> str:
 
 
 def normalised(remote: str) -> str:
-    """`host/owner/name` for any spelling of the remote, without the secrets in it."""
+    """Return `host/owner/name` for any form of the remote's URL, without credentials."""
     text = remote.strip()
     scheme, separator, rest = text.partition("://")
     if separator and scheme == "file":
@@ -104,7 +105,7 @@ def _from_root(path: str, root: str) -> str:
     if os.path.isabs(path):
         relative = os.path.relpath(path, root)
     else:
-        # The working directory is a name and no pattern, whatever characters it has.
+        # Quote the working directory: it is a name, not a pattern.
         here = os.path.relpath(os.path.realpath(os.getcwd()), root)
         quoted = "".join(f"[{c}]" if c in "*?[" else c for c in here)
         relative = os.path.normpath(os.path.join(quoted, path))

@@ -1,8 +1,9 @@
-"""Windows: the running client that this process is inside, so that all it starts is one holder.
+"""Windows: find the running client that started this process, so that all processes of a client
+are one holder.
 
-A client's hooks know its session, and its shell and its MCP server do not. The client's process
-starts all of them. So a hook notes the window of that process, and later processes look for a noted
-window among their ancestors. A window names the sender; only the token authorises it.
+A client's hooks know its session, but its shell and its MCP server do not. The client's process
+starts all of them. So a hook stores the window of that process in a file, and later processes
+search their ancestors for a stored window. A window names the sender; only the token authorises it.
 """
 
 import json
@@ -14,9 +15,10 @@ from interlock.machine.processes import Process, ancestors, is_alive, space, wor
 from interlock.verbs import Record
 from interlock.verbs.credentials import Credentials
 
-# Clients with one session at a time in a process. In a client with several, the process tells none.
+# Clients whose process has one session at a time. In other clients, the process does not determine
+# the session.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")
-# Programs that may stand between a client and the commands that it runs.
+# Programs that may run between a client and its commands.
 SHELLS = ("sh", "dash", "bash", "zsh", "fish", "ksh")
 BETWEEN = ("env", "timeout", "uv", "uvx")
 
@@ -29,8 +31,8 @@ class Window(Record):
 
 
 def client_process() -> Process | None:
-    """The process that runs us as its hook, perhaps through a shell that was given one command.
-    An interactive shell is no client, nor is a script's."""
+    """Return the process that runs this process as its hook, directly or by `sh -c`. Return None
+    below an interactive shell or a shell script, which are not clients."""
     for found in ancestors():
         if found.name in SHELLS:
             first = [*words(found.pid), ""][1]
@@ -42,12 +44,12 @@ def client_process() -> Process | None:
 
 
 def about(process: Process) -> dict[str, Any]:
-    """The members by which presence knows a client's process."""
+    """Return the members that identify a client's process in presence."""
     return {"pid": process.pid, "started": process.started, "space": space()}
 
 
 def note(home: str, process: Process, window: Window) -> None:
-    """Notes the window of a process. It is a hint: a failure is ignored."""
+    """Store the window of a process. A window is a hint, so ignore errors."""
     path = _path(home, process)
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -72,7 +74,7 @@ def forget(home: str, process: Process) -> None:
 
 
 def surrounding(home: str) -> Window | None:
-    """The window that we are inside, if any."""
+    """Return the window that started this process, if any."""
     try:
         names = set(os.listdir(_path(home)))
     except OSError:
@@ -84,8 +86,9 @@ def surrounding(home: str) -> Window | None:
 
 
 def in_window(home: str, credentials: Credentials, sender: str | None) -> Credentials:
-    """The credentials with the session of the window that we are inside, where they have none and
-    it is not another sender's. The client may begin another session."""
+    """Return the credentials with the session of the surrounding window, if they have no session
+    and the window has the same sender. Callers repeat this, because the client may start another
+    session."""
     if credentials.session is not None:
         return credentials
     window = surrounding(home)
@@ -95,7 +98,7 @@ def in_window(home: str, credentials: Credentials, sender: str | None) -> Creden
 
 
 def sweep(home: str) -> None:
-    """Forgets the windows whose process has died."""
+    """Delete the windows whose process has ended."""
     directory = _path(home)
     with suppress(OSError):
         for name in os.listdir(directory):
@@ -105,6 +108,6 @@ def sweep(home: str) -> None:
 
 
 def _path(home: str, process: Process | None = None) -> str:
-    """The file of a process's window, or the directory of all."""
+    """Return the file of a process's window, or the directory of all windows."""
     name = f"{process.pid}-{process.started.replace(' ', '_')}" if process else ""
     return os.path.join(home, "windows", "clients", name)

@@ -1,5 +1,5 @@
-"""The place of a workspace, the credentials kept in it, and the sender that acts: for doors on the
-user's own machine. Nothing here is a rule; the node decides what a credential allows."""
+"""Find the workspace, its stored credentials, and the sender of a command, for doors on the user's
+own machine. This module contains no rule: the node decides what a credential allows."""
 
 import json
 import os
@@ -19,34 +19,33 @@ OWNER = "owner.json"
 
 
 class Kept(Record):
-    """A credential kept in a workspace."""
+    """A credential that is stored in a workspace."""
 
     sender: str
     token: str
 
 
 def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
-    """The workspace's directory, or a server's URL: the one named, else one made for this place,
-    else the user's."""
+    """Return the workspace's directory, or a server's URL: the named one, else a workspace of this
+    directory or repository, else the user's own."""
     named = named or environ.get("INTERLOCK_WORKSPACE") or None
     if named is None:
         return nearest(cwd) or default(environ)
     if "://" in named:
         return named.rstrip("/")
     if "\0" in named or not unicode(named):
-        raise Usage("A workspace is the path of a directory, in UTF-8.")
+        raise Usage("The workspace must be the path of a directory, in valid UTF-8.")
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(named)))
 
 
 def nearest(cwd: str) -> str | None:
-    """A workspace made by `init --here`, in this directory or above it. Raises EngineUnavailable
-    for a directory that may have one and cannot be read: a caller that acted in another workspace
-    would miss all claims."""
+    """Return a workspace that `init --here` created in this directory or above it. Raise
+    EngineUnavailable for an unreadable directory that may contain one: in another workspace, the
+    caller would miss all claims."""
     is_within = False
     for place in _upwards(cwd):
-        # Ignore a parent directory that we cannot traverse, and one that another user keeps
-        # closed. Only the repository that we are in must be readable, unless we have passed the
-        # root of another one already.
+        # Ignore parent directories that we cannot traverse, and directories that another user has
+        # closed. But the `.git` of the innermost repository must be readable.
         if os.access(place, os.X_OK):
             local = os.path.join(place, LOCAL)
             if not _is_closed_by_other(local) and _is_workspace(local):
@@ -60,14 +59,14 @@ def nearest(cwd: str) -> str | None:
 
 
 def here(cwd: str) -> str:
-    """Where `init --here` makes one: in the git common directory, so that every worktree of the
-    repository shares it, or in `.interlock` where there is no repository."""
+    """Return the directory in which `init --here` creates a workspace: in the git common directory,
+    so that all worktrees share it, or `.interlock` outside of a repository."""
     found = next(filter(None, map(_in_git, _upwards(cwd))), None)
     return found or os.path.join(os.path.abspath(cwd), LOCAL)
 
 
 def _upwards(cwd: str) -> Iterator[str]:
-    """The directory, its parent, and so on."""
+    """Yield the directory, its parent, and so on."""
     place, below = os.path.abspath(cwd), None
     while place != below:
         yield place
@@ -75,13 +74,14 @@ def _upwards(cwd: str) -> Iterator[str]:
 
 
 def hide_from_git(directory: str) -> None:
-    """A workspace has tokens and keys: a repository made around it must not track them."""
+    """Write a `.gitignore`. A workspace contains tokens and keys, which git must not track if a
+    repository is created around it."""
     with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
         file.write("*\n")
 
 
 def _is_workspace(directory: str) -> bool:
-    """Whether a log is there, or a note of where it is kept."""
+    """Return whether the directory has a log, or a file that names its shared engine."""
     return any(_is_there(os.path.join(directory, name)) for name in ("log.db", "engine.json"))
 
 
@@ -94,7 +94,7 @@ def _is_closed_by_other(path: str) -> bool:
 
 
 def _in_git(place: str) -> str | None:
-    """`interlock` in the git common directory, if a work tree has its root here."""
+    """Return `interlock` in the git common directory, if `place` is the root of a work tree."""
     dot_git = os.path.join(place, ".git")
     if os.path.isdir(dot_git):
         return os.path.join(dot_git, IN_GIT)
@@ -102,7 +102,8 @@ def _in_git(place: str) -> str | None:
     if pointer is None or not pointer.startswith("gitdir: "):
         return None
     git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
-    # A linked worktree's directory points to the common one; any other is the common one itself.
+    # The git directory of a linked worktree points to the common directory. Any other git directory
+    # is the common directory.
     common = os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or ".")
     return os.path.normpath(os.path.join(common, IN_GIT)) if _is_there(common) else None
 
@@ -129,11 +130,11 @@ def _is_there(path: str) -> bool:
 
 def _unreadable(path: str) -> EngineUnavailable:
     place = os.path.dirname(path)
-    return shut_out(place, f"{place} cannot be looked at from here, and a workspace may be there.")
+    return shut_out(place, f"Cannot read {place}, which may contain a workspace.")
 
 
 def link(place: str, environ: Mapping[str, str]) -> Link:
-    """The link to the workspace at a directory or a URL."""
+    """Return the link to the workspace at a directory or a URL."""
     if "://" not in place:
         return LocalLink(place)
     name = "".join(c if c.isalnum() else "_" for c in place.partition("://")[2])
@@ -141,12 +142,12 @@ def link(place: str, environ: Mapping[str, str]) -> Link:
 
 
 def default(environ: Mapping[str, str]) -> str:
-    """The user's own workspace, one for all repositories."""
+    """Return the user's own workspace, which is for all repositories."""
     return os.path.join(data(environ), "default")
 
 
 def data(environ: Mapping[str, str]) -> str:
-    """The directory of Interlock's files for a user."""
+    """Return the directory of Interlock's files for a user."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         data = os.path.join(home, "Library", "Application Support")
@@ -156,7 +157,7 @@ def data(environ: Mapping[str, str]) -> str:
 
 
 def owner_token(directory: str) -> str | None:
-    """The token of the workspace's owner, once a server has made one."""
+    """Return the token of the workspace's owner, or None before a server has created it."""
     try:
         with open(os.path.join(directory, OWNER), encoding="utf-8") as file:
             return str(json.load(file)["token"])
@@ -165,12 +166,12 @@ def owner_token(directory: str) -> str | None:
 
 
 def dashboard(url: str, directory: str) -> str:
-    """The link that signs its holder in as the owner. Browsers send no server the part after #."""
+    """Return the URL that signs in as the owner. Browsers do not send the part after #."""
     return f"{url}/#token={owner_token(directory)}"
 
 
 class CredentialStore:
-    """Tokens kept in a workspace, one file a sender, readable by their owner alone."""
+    """The tokens in a workspace: one file for each sender, readable only by its owner."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "credentials")
@@ -179,7 +180,8 @@ class CredentialStore:
         return [kept.sender for _, kept in self.files() if kept]
 
     def files(self) -> list[tuple[str, Kept | None]]:
-        """The path of every credential's file, and the credential, if it can be read."""
+        """Return the path of every credential's file, with the credential; None for an unreadable
+        one."""
         try:
             names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
         except OSError:
@@ -191,16 +193,16 @@ class CredentialStore:
 
     @contextmanager
     def slot(self) -> Iterator[Callable[[str, str], str]]:
-        """A function that keeps the token of a sender at mode 0600, in one step, and returns the
-        file's path. Raises EngineUnavailable before the node makes a token that could not be kept,
-        and would be lost."""
+        """Yield a function that stores the token of a sender atomically, with mode 0600, and
+        returns the file's path. If the directory is not writable, raise EngineUnavailable at once,
+        before the node mints a token that would be lost."""
         draft = os.path.join(self._directory, f".{os.urandom(8).hex()}")
         try:
             os.makedirs(self._directory, 0o700, exist_ok=True)
             os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as trouble:
             raise EngineUnavailable(
-                f"A token cannot be kept in {self._directory}: {trouble.strerror}."
+                f"Cannot store a token in {self._directory}: {trouble.strerror}."
             ) from None
 
         def keep(sender: str, token: str) -> str:
@@ -235,9 +237,9 @@ def who_acts(
     session: str | None,
     owner_may: bool,
 ) -> Credentials:
-    """The credentials of the caller: a token in the environment, else the sender of a session or
-    of the client that runs us, else `--from`, else (for verbs of the owner) the owner, else the
-    only credential there is. Raises UnknownSender or NoIdentity."""
+    """Return the credentials of the caller. The first of these counts: a token in the environment,
+    the sender of the surrounding client or session, `--from`, the owner (for verbs of the owner),
+    the only stored credential. Raise UnknownSender or NoIdentity."""
     store = CredentialStore(link.home)
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
@@ -263,15 +265,16 @@ def who_acts(
     if len(senders) == 1:
         return Credentials(token=kept(link, senders[0]).token, session=session)
     _refuse_closed(link)
-    link.open()  # a place that is no workspace is the first thing to say
+    link.open()  # raises NotAWorkspace, which is the more useful refusal
     if senders:
-        why = f"Say who acts: --from SENDER. There are: {', '.join(map(address, senders))}."
+        stored = ", ".join(map(address, senders))
+        why = f"No sender selected. Select one: --from SENDER. The stored senders are {stored}."
     elif link.is_local:
-        why = "Nobody has joined this workspace from here yet. Begin with: interlock join NAME"
+        why = "No sender has joined this workspace yet. Register one: interlock join NAME"
     else:
         why = (
-            f"{link.place} wants a token: set INTERLOCK_TOKEN. On the server's machine, interlock "
-            "join NAME --json makes a sender and prints its token."
+            f"{link.place} requires a token. Set INTERLOCK_TOKEN. To register a sender and print "
+            "its token, run on the server's machine: interlock join NAME --json"
         )
     raise NoIdentity(why, senders=[address(name) for name in senders])
 
@@ -279,20 +282,20 @@ def who_acts(
 def as_configured(
     link: Link, environ: Mapping[str, str], *, named: str | None, session: str | None
 ) -> Credentials:
-    """The credentials for a client whose configuration names the sender. That goes before the
-    window that we are inside, since another client may have started this one."""
+    """Return the credentials for a client whose configuration names the sender. The configuration
+    overrides the surrounding window, because another client may have started this one."""
     if named is None or is_inside(environ):
         return who_acts(link, environ, named=named, session=session, owner_may=False)
     return Credentials(token=kept(link, named).token, session=session)
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
-    """Whether the environment names the sender, as in a shell of `interlock run`."""
+    """Return whether the environment names the sender, as in a shell of `interlock run`."""
     return bool(environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION"))
 
 
 def kept(link: Link, sender: str) -> Kept:
-    """The credential of a sender, or `UnknownSender`."""
+    """Return the stored credential of a sender. Raise UnknownSender."""
     sender = sender.removeprefix("@")
     store = CredentialStore(link.home)
     if found := store.get(sender):
@@ -300,21 +303,21 @@ def kept(link: Link, sender: str) -> Kept:
     _refuse_closed(link)
     senders = store.senders()
     raise UnknownSender(
-        f"No credential for {sender[:80]!r} is kept in this workspace. "
-        + (f"There are: {', '.join(map(address, senders))}. " if senders else "")
-        + "To make a new sender: interlock join NAME [--surface S]",
+        f"No credential for {sender[:80]!r} is stored in this workspace. "
+        + (f"The stored senders are {', '.join(map(address, senders))}. " if senders else "")
+        + "To register a new sender: interlock join NAME [--surface S]",
         senders=[address(name) for name in senders],
     )
 
 
 def _refuse_closed(link: Link) -> None:
-    """Raises EngineUnavailable where credentials may exist that we cannot read, or where there is
-    no workspace and we cannot make one: to join it would not help."""
+    """Raise EngineUnavailable if the directory of credentials is unreadable, or if there is no
+    workspace and we cannot create one. In both cases `interlock join` would not help."""
     for place in (link.home, os.path.join(link.home, "credentials")):
         if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):
-            raise shut_out(link.home, f"{place} cannot be looked at from here.")
+            raise shut_out(link.home, f"Cannot read {place}.")
     if link.is_local:
         directory = os.path.abspath(link.place)
         above = next(filter(os.path.exists, _upwards(directory)))
         if above != directory and not os.access(above, os.W_OK | os.X_OK):
-            raise shut_out(directory, f"No workspace in {directory} can be seen or made from here.")
+            raise shut_out(directory, f"Cannot find or create a workspace in {directory}.")

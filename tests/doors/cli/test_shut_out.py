@@ -70,14 +70,14 @@ def test_refusal_in_a_sandboxed_shell_names_the_alternatives(
 ) -> None:
     open_place.ok(*words, "--from", "vera")
     message = told(open_place, *words, "--from", "otto")
-    assert "cannot be looked at from here" in message
+    assert "Cannot read " in message
     assert "MCP" in message
     for path in (open_place.workspace, open_place.workspace / "credentials"):
         path.chmod(0o755)
     (open_place.workspace / "credentials" / "otto.json").chmod(0o644)
     message = told(open_place, *words, "--from", "otto")
     assert "If this shell is sandboxed" in message
-    assert "interlock evidence run keeps a run in a file" in message
+    assert "interlock evidence run stores a run in a file" in message
     assert open_place.ok("inbox", "--all", "--from", "otto")["messages"] == []
 
 
@@ -103,7 +103,7 @@ def test_unreadable_workspace_of_a_repository_is_not_treated_as_absent(
         (place.cwd / closed).chmod(0o700)
         cwd = root / "linked" if closed == ".git/worktrees" else place.cwd
         message = told(place, *words, "--from", "otto", cwd=cwd)
-        assert "cannot be looked at from here" in message
+        assert "Cannot read " in message
         assert "If this shell is sandboxed" in message
         assert list(place.home.iterdir()) == []
     finally:

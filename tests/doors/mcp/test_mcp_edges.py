@@ -524,7 +524,7 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(workspace: McpWorkspace) -> None:
 @pytest.mark.parametrize(
     ("words", "more", "status", "complaint"),
     [
-        ((), {"INTERLOCK_TOKEN": None}, 3, "Nobody has joined this workspace from here"),
+        ((), {"INTERLOCK_TOKEN": None}, 3, "No sender has joined this workspace"),
         ((), {"INTERLOCK_TOKEN": STRANGE}, 3, "This token is not valid for this workspace"),
         (("--from", "vera"), {}, 3, "Your credentials belong to @otto-cli"),
         (("--session", "no such/session"), {}, 2, "Give a session"),
