@@ -47,7 +47,7 @@ def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers
     place.join("otto", "cli", "--label", "Otto's laptop")
     place.join("vera", None, "--kind", "human")
     text = place.run("doctor").text
-    assert text == f"No problems found. Interlock made {len(ORDER)} checks.\n"
+    assert text == f"No problems found. Interlock ran {len(ORDER)} checks.\n"
     with ForkedServer(place, servers):
         place.join("bert")
         place.ok("setup", "claude-code", "--from", "bert")

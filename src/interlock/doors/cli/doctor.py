@@ -142,15 +142,16 @@ def _credentials(context: Context) -> Iterator[Finding]:
         if kept is None:
             wrong = "is not a valid credential file."
         elif os.path.basename(path) != f"{filename(kept.sender)}.json":
-            wrong = f"contains the credential of {address(kept.sender)}, not of its file name."
+            whose = address(kept.sender)
+            wrong = f"contains the credential of {whose}, although it has another name."
         if wrong is not None:
             sender = next((name for name in joined if path.endswith(f"/{filename(name)}.json")), "")
             do = _new_credential(context, joined[sender]) if sender else f"rm {quoted}"
             yield Finding(f"{path} {wrong}", do, address(sender) if sender else None)
         elif kept is not None and (ended := _why_invalid(context, path, kept, joined)) is not None:
             why, do = ended
-            whose = f"The stored credential of {address(kept.sender)}"
-            yield Finding(f"{whose} {why}.", do, address(kept.sender))
+            whose = address(kept.sender)
+            yield Finding(f"The stored credential of {whose} {why}.", do, whose)
 
 
 def _joined(context: Context) -> dict[str, Answer]:

@@ -225,7 +225,7 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
 def add(context: Context) -> Answer:
     """Attach a file, a URL or a note as evidence.
 
-    Such evidence meets a criterion only if a passing verdict names it.
+    A file, URL or note meets a criterion only if a passing verdict names it.
     """
     about, fence = _about(context), context.get("fence")
     if (path := context.get("file")) is not None:

@@ -11,7 +11,7 @@ FIRST_STEPS = (
     "interlock join otto # register an agent",
     "interlock run otto -- claude # start its client as this agent",
     "interlock claim acquire --item B-12 # claim work before you change it",
-    "interlock send @vera 'I do B-12' # send a message",
+    "interlock send @vera 'I took B-12' # send a message",
     "interlock inbox # list your open mail",
 )
 

@@ -58,7 +58,7 @@ def init(context: Context) -> Answer:
 @command(
     "join NAME [--surface S] [--kind agent|human] [--label TEXT] [--scope SCOPE...]",
     Join,
-    help={"name": "the new name (lower-case letters, digits, - and _), or an invitation's link"},
+    help={"name": "the new name (lower-case letters, digits, hyphens), or an invitation's link"},
     examples=(
         "interlock join otto # add an agent",
         "interlock join otto --surface cli # add the sender otto-cli: otto in a terminal",

@@ -308,7 +308,7 @@ def _facts(facts: list[Answer]) -> list[str]:
 def doctor(answer: Answer) -> str:
     checks = count(answer["checks"], "check")
     if answer["ok"]:
-        return f"{green('No problems found.')} Interlock made {checks}."
+        return f"{green('No problems found.')} Interlock ran {checks}."
     rows = [f"Problems found by {checks}, the smallest fix first:"]
     shown: dict[str, Answer] = {}
     for check, group in groupby(answer["findings"], key=lambda found: found["check"]):
