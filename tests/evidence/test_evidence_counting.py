@@ -1,4 +1,4 @@
-"""The numbers that test runners tell of themselves, from what they really print."""
+"""Reading the counts of test runners from their real output."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from interlock.evidence.counting import SEEN, Counts, counts
 
-TOLD: dict[str, tuple[str, Counts]] = {
+SUMMARIES: dict[str, tuple[str, Counts]] = {
     "pytest": (
         "tests/test_a.py ..F                    [100%]\n\n"
         "=========== 1 failed, 12 passed, 2 skipped, 3 warnings in 0.12s ===========\n",
@@ -143,14 +143,14 @@ TOLD: dict[str, tuple[str, Counts]] = {
     "none passed": ("=== 0 passed in 0.01s ===\n", {"passed": 0}),
 }
 
-SILENT = {
+WITHOUT_COUNTS = {
     "nothing": "",
     "prose": "12 files changed in 0.50s\n3 warnings in 1.00s\nall tests passed\n",
     "go without tests": "?   \tx/y\t[no test files]\nok  \tx/z\t0.2s\n",
     "a linter": "Found 3 errors in 1 file (checked 2 source files)\n",
-    "two runners": TOLD["pytest"][0] + TOLD["jest"][0],
-    "a plan that was not kept": "1..3\nok 1\nok 2\n",
-    "a sum that is none": "Ran 1 test in 0.001s\n\nOK (skipped=5)\n",
+    "two runners": SUMMARIES["pytest"][0] + SUMMARIES["jest"][0],
+    "fewer tests than the plan": "1..3\nok 1\nok 2\n",
+    "a negative count": "Ran 1 test in 0.001s\n\nOK (skipped=5)\n",
     "a quotation": "    5 passed in 0.10s\n> OK (3 tests)\n",
 }
 
@@ -162,35 +162,38 @@ def written(directory: os.PathLike[str], text: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("runner", TOLD)
-def test_what_a_runner_says_of_itself_is_found(tmp_path: os.PathLike[str], runner: str) -> None:
-    text, told = TOLD[runner]
+@pytest.mark.parametrize("runner", SUMMARIES)
+def test_the_counts_of_each_runner_are_found(tmp_path: os.PathLike[str], runner: str) -> None:
+    text, told = SUMMARIES[runner]
     assert counts(written(tmp_path, "some output\n" + text), whole=True) == told
     assert counts(written(tmp_path, text.replace("\n", "\r\n")), whole=True) == told
 
 
-@pytest.mark.parametrize("what", SILENT)
-def test_where_no_runner_has_surely_spoken_there_is_no_number(
+@pytest.mark.parametrize("what", WITHOUT_COUNTS)
+def test_output_without_a_certain_summary_has_no_counts(
     tmp_path: os.PathLike[str], what: str
 ) -> None:
-    assert counts(written(tmp_path, SILENT[what]), whole=True) is None
+    assert counts(written(tmp_path, WITHOUT_COUNTS[what]), whole=True) is None
 
 
-def test_of_output_that_is_not_whole_only_a_single_summary_counts(
+def test_incomplete_output_has_counts_only_with_a_single_summary(
     tmp_path: os.PathLike[str],
 ) -> None:
     noise = "a line of output\n" * (SEEN // 16)
-    assert counts(written(tmp_path, noise + TOLD["pytest"][0]), whole=True) == TOLD["pytest"][1]
-    assert counts(written(tmp_path, TOLD["pytest"][0]), whole=False) == TOLD["pytest"][1]
+    assert (
+        counts(written(tmp_path, noise + SUMMARIES["pytest"][0]), whole=True)
+        == SUMMARIES["pytest"][1]
+    )
+    assert counts(written(tmp_path, SUMMARIES["pytest"][0]), whole=False) == SUMMARIES["pytest"][1]
     for runner in ("cargo", "maven", "go test -v", "TAP", "dotnet"):
-        assert counts(written(tmp_path, noise + TOLD[runner][0]), whole=True) is None
-        assert counts(written(tmp_path, TOLD[runner][0]), whole=False) is None
-    twice = TOLD["pytest"][0] * 2
+        assert counts(written(tmp_path, noise + SUMMARIES[runner][0]), whole=True) is None
+        assert counts(written(tmp_path, SUMMARIES[runner][0]), whole=False) is None
+    twice = SUMMARIES["pytest"][0] * 2
     assert counts(written(tmp_path, twice), whole=False) is None
     assert counts(written(tmp_path, twice), whole=True) == {"failed": 2, "passed": 24, "skipped": 4}
 
 
-def test_output_that_is_no_text_has_no_number(tmp_path: os.PathLike[str]) -> None:
+def test_binary_output_has_no_counts(tmp_path: os.PathLike[str]) -> None:
     path = os.path.join(tmp_path, "output")
     with open(path, "wb") as file:
         file.write(bytes(range(256)) * 100)

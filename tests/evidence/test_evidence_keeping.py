@@ -1,4 +1,4 @@
-"""What is kept of a run's output: its beginning, its end, and both streams in their order."""
+"""The stored output of a run: its first and last bytes, and both streams in their order."""
 
 import os
 import random
@@ -24,12 +24,12 @@ def expected(limit: int, data: bytes) -> tuple[bytes, bool]:
     if len(data) <= limit:
         return data, False
     half = limit // 2
-    line = f"\n[interlock: {len(data) - limit} bytes are not kept here]\n".encode()
+    line = f"\n[interlock: {len(data) - limit} bytes are not stored]\n".encode()
     return data[:half] + line + data[len(data) - (limit - half) :], True
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 10, 64, 1000, 1001])
-def test_the_first_and_the_last_half_are_kept_whatever_the_blocks(
+def test_the_first_and_the_last_half_are_stored_for_any_blocks(
     tmp_path: os.PathLike[str], limit: int
 ) -> None:
     chance = random.Random(limit)
@@ -46,7 +46,7 @@ def test_the_first_and_the_last_half_are_kept_whatever_the_blocks(
             assert os.listdir(tmp_path) == ["output"]
 
 
-def test_the_file_never_grows_beyond_the_limit_while_it_is_written(
+def test_the_file_never_grows_above_the_limit(
     tmp_path: os.PathLike[str],
 ) -> None:
     path = os.path.join(tmp_path, "output")
@@ -57,7 +57,7 @@ def test_the_file_never_grows_beyond_the_limit_while_it_is_written(
 
 
 class Written:
-    """A transcript of what arrives, and the file that it makes."""
+    """A transcript and its file."""
 
     def __init__(self, directory: os.PathLike[str]) -> None:
         self.path = os.path.join(directory, "output")
@@ -76,13 +76,13 @@ class Written:
             return file.read()
 
 
-def test_both_streams_are_kept_in_the_order_of_arrival(tmp_path: os.PathLike[str]) -> None:
+def test_both_streams_are_stored_in_the_order_of_arrival(tmp_path: os.PathLike[str]) -> None:
     written = Written(tmp_path).add((0, "a"), (1, "b"), (0, "c\nd"), (1, "e\n"), (0, "f"), (1, "g"))
     assert written.text() == "abc\nde\nfg"
     assert written.transcript.produced == 9
 
 
-def test_a_secret_cut_in_two_by_the_other_stream_is_masked_where_it_began(
+def test_a_secret_that_the_other_stream_interrupts_is_masked_at_its_start(
     tmp_path: os.PathLike[str],
 ) -> None:
     arrivals = [(0, "out " + TOKEN[:3]), (1, "err\n"), (0, TOKEN[3:] + " rest\n"), (1, "end\n")]
@@ -92,13 +92,13 @@ def test_a_secret_cut_in_two_by_the_other_stream_is_masked_where_it_began(
     assert written.transcript.produced == sum(len(text) for _, text in arrivals)
 
 
-def test_each_stream_has_secrets_of_its_own(tmp_path: os.PathLike[str]) -> None:
+def test_each_stream_has_its_own_masker(tmp_path: os.PathLike[str]) -> None:
     written = Written(tmp_path).add((0, TOKEN[:20]), (1, TOKEN[:20]), (0, TOKEN[20:] + "!"))
     assert written.add((1, TOKEN[20:] + "?")).text() == "[masked][masked]!?"
     assert written.transcript.masked == 2
 
 
-def test_a_line_without_end_does_not_hold_back_the_other_stream_for_ever(
+def test_an_unfinished_line_does_not_block_the_other_stream(
     tmp_path: os.PathLike[str],
 ) -> None:
     line = "x" * 1023 + "\n"
@@ -110,7 +110,7 @@ def test_a_line_without_end_does_not_hold_back_the_other_stream_for_ever(
     assert text.index("working...") < text.index("done\n")
 
 
-def test_random_arrivals_lose_nothing_and_keep_each_stream_in_order(
+def test_random_arrivals_are_stored_completely_and_in_order(
     tmp_path: os.PathLike[str],
 ) -> None:
     chance = random.Random(7)

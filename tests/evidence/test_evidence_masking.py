@@ -1,4 +1,5 @@
-"""Secrets by their shapes: found however the bytes arrive, and nothing else taken for one."""
+"""Masking secrets by their shapes, for any split of the input into blocks, without false
+positives."""
 
 import random
 
@@ -11,8 +12,8 @@ LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 LONG = LETTERS * 4
 KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 
-# Each secret as its maker writes it, and what must be left of the text around it. They are put
-# together here, so that no scanner takes this file for a leak.
+# Each secret in its maker's form, and the text around it. The parts are joined at run time, so that
+# scanners do not report this file as a leak.
 SECRETS = {
     "interlock": (token_format.compose(bytes(range(25))), "token {} here"),
     "github": ("gh" + "p_" + LONG[:36], "x={}\n"),
@@ -59,7 +60,8 @@ HARMLESS = [
 
 
 def fed(data: bytes, *sizes: int) -> tuple[bytes, int]:
-    """Masked as it comes in blocks of these sizes, over and over."""
+    """Mask the data in blocks of these sizes, which repeat. Return the stored bytes and the number
+    of secrets."""
     masker, stored, at, turn, taken = Masker(), b"", 0, 0, 0
     while at < len(data):
         size = sizes[turn % len(sizes)]
@@ -75,18 +77,18 @@ def fed(data: bytes, *sizes: int) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_is_masked_and_what_stands_around_it_is_not(name: str) -> None:
+def test_a_secret_is_masked_and_the_text_around_it_is_not(name: str) -> None:
     secret, around = SECRETS[name]
     assert masked(around.format(secret).encode()) == (around.format("[masked]").encode(), 1)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_secret_is_left_alone(text: str) -> None:
+def test_text_without_a_secret_stays_unchanged(text: str) -> None:
     assert masked(text.encode()) == (text.encode(), 0)
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_is_masked_wherever_the_blocks_are_cut(name: str) -> None:
+def test_a_secret_is_masked_at_any_split_into_blocks(name: str) -> None:
     secret, around = SECRETS[name]
     data = ("before " + around + " after\n").format(secret).encode()
     whole = masked(data)
@@ -110,15 +112,15 @@ def test_secrets_in_a_long_line_of_noise_are_masked_at_any_block_size(size: int)
     assert masked(data)[1] == len(parts)
 
 
-def test_a_secret_longer_than_what_is_held_back_is_masked_to_its_end() -> None:
+def test_a_secret_longer_than_the_held_bytes_is_masked_to_its_end() -> None:
     token = b"Bearer " + b"a1" * 100_000
     for size in (100, 65536):
         assert fed(b"<" + token + b"> the end", size) == (b"<Bearer [masked]> the end", 1)
 
 
-def test_a_word_that_only_ends_like_a_secret_is_none_where_the_blocks_cut_it() -> None:
+def test_a_word_that_only_ends_like_a_secret_is_not_masked_at_any_split() -> None:
     data = b"the di" + b"sk-" + b"a1" * 20 + b" " * 2 * HELD
-    cut = data.index(b"sk-") + HELD  # so that what is held back begins there
+    cut = data.index(b"sk-") + HELD  # the held bytes start there
     assert fed(data, cut, len(data)) == masked(data) == (data, 0)
 
 
@@ -144,19 +146,19 @@ def test_a_private_key_is_masked_with_all_its_lines(block: str, size: int) -> No
     assert fed(data, size) == (b'first\n  "key": "[masked]",\nlast\n', 1)
 
 
-def test_the_mention_of_a_key_does_not_hide_what_follows() -> None:
+def test_a_mention_of_a_key_does_not_mask_the_next_lines() -> None:
     text = b"found -----BEGIN PRIVATE KEY-----\nin two files, of which one is new\nthe end\n"
     assert masked(text) == (b"found [masked]in two files, of which one is new\nthe end\n", 1)
 
 
-def test_a_key_that_never_ends_hides_only_so_much() -> None:
+def test_a_key_without_an_end_masks_a_bounded_number_of_bytes() -> None:
     text = b"-----BEGIN PRIVATE KEY-----\n" + b"word\n" * 40_000
     stored, count = masked(text)
     assert count == 1
     assert stored.endswith(b"word\n" * 20_000)
 
 
-def test_what_is_held_back_is_bounded_and_nothing_after_the_end_of_a_line() -> None:
+def test_held_bytes_are_bounded_and_released_at_the_end_of_a_line() -> None:
     masker = Masker()
     data = b"no end of line here " * 10_000
     settled = sum(piece.taken for piece in masker.feed(data))
@@ -182,6 +184,6 @@ def test_the_words_of_a_command_are_masked_and_become_text() -> None:
         b"xoxb-", b"authorization:        ", b"-----END ",
     ],
 )  # fmt: skip
-def test_input_made_to_confuse_is_masked_alike_at_any_block_size(unit: bytes) -> None:
+def test_repeated_starts_of_secrets_are_masked_alike_at_any_block_size(unit: bytes) -> None:
     data = unit * (20_000 // len(unit))
     assert fed(data, 65536) == masked(data) == fed(data, 100)

@@ -1,4 +1,4 @@
-"""Commands that behave: run, shown live, and recorded as they were."""
+"""Recording commands that end normally: their output is shown live and stored with its digest."""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ TOKEN = "gh" + "p_" + "aB3" * 12
 
 
 class Seen:
-    """What a run showed and what it left to be stored."""
+    """The output that a run showed, and the output to store."""
 
     def __init__(self, recorded: Recorded, out: bytes, err: bytes) -> None:
         self.payload: dict[str, Any] = payloads.check("evidence", recorded.payload)
@@ -48,7 +48,8 @@ def shell(script: str, limits: Limits | None = None) -> Seen:
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place of the test's own, where nothing is to be left."""
+    """A directory for the test, and a directory for temporary files that must be empty at the
+    end."""
     place, spare = os.path.join(tmp_path, "place"), os.path.join(tmp_path, "spare")
     os.mkdir(place)
     os.mkdir(spare)
@@ -71,7 +72,7 @@ def test_a_run_is_shown_live_and_recorded_with_its_exit_code() -> None:
     assert left_over() == []
 
 
-def test_where_both_streams_lead_to_one_place_their_order_is_exactly_kept() -> None:
+def test_streams_to_the_same_file_keep_their_exact_order() -> None:
     script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; printf x; done"
     with tempfile.TemporaryFile() as shown:
         with (
@@ -86,24 +87,24 @@ def test_where_both_streams_lead_to_one_place_their_order_is_exactly_kept() -> N
     assert stored == b"x".join(b"out %d\nerr %d\n" % (i, i) for i in range(1, 10)) + b"x"
 
 
-def test_bytes_are_neither_changed_nor_added() -> None:
+def test_output_bytes_are_shown_and_stored_unchanged() -> None:
     program = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)"
     ran = seen([sys.executable, "-c", program])
     assert ran.out == ran.stored == bytes(range(256)) * 1000
 
 
-def test_a_command_ended_by_a_signal_says_so() -> None:
+def test_a_run_that_a_signal_ended_has_ended_by_signal() -> None:
     ran = shell("kill -SEGV $$")
     assert (ran.status, ran.payload["exit_code"]) == (139, 139)
     assert ran.payload["ended_by"] == "signal"
     assert "interrupted" not in ran.payload
 
 
-def test_a_command_that_cannot_be_started_leaves_nothing() -> None:
+def test_a_command_that_cannot_start_leaves_no_files() -> None:
     out, err = io.BytesIO(), io.BytesIO()
     for word, status, why in (
-        ("no-such-command-here", 127, "there is no such command"),
-        ("./nowhere", 127, "there is no such command"),
+        ("no-such-command-here", 127, "command not found"),
+        ("./nowhere", 127, "command not found"),
         (os.getcwd(), 126, "Permission denied"),
     ):
         for limits in (Limits(), Limits(memory_bytes=1 << 30)):
@@ -124,7 +125,7 @@ def test_a_command_that_cannot_be_started_leaves_nothing() -> None:
         (["true"], Limits(memory_bytes=5)),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_anything_runs(
+def test_invalid_arguments_are_refused_before_the_command_runs(
     command: list[str], limits: Limits
 ) -> None:
     with pytest.raises(Usage):
@@ -132,17 +133,17 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_runs(
     assert left_over() == []
 
 
-def test_output_beyond_the_limit_is_cut_in_the_middle_and_said_to_be() -> None:
+def test_output_above_the_limit_is_cut_in_the_middle_with_a_note() -> None:
     ran = shell("printf 0123456789abcdef", Limits(output_bytes=6))
     assert ran.out == b"0123456789abcdef"
-    assert ran.stored == b"012\n[interlock: 10 bytes are not kept here]\ndef"
+    assert ran.stored == b"012\n[interlock: 10 bytes are not stored]\ndef"
     assert ran.payload["produced"] == 16
     whole = shell("printf 012345", Limits(output_bytes=6))
     assert whole.stored == b"012345"
     assert "produced" not in whole.payload
 
 
-def test_secrets_are_masked_in_what_is_stored_and_shown_as_they_are() -> None:
+def test_secrets_are_masked_in_stored_output_and_not_in_live_output() -> None:
     ran = shell(f"echo {TOKEN}; echo again {TOKEN} >&2")
     assert (ran.out, ran.err) == (f"{TOKEN}\n".encode(), f"again {TOKEN}\n".encode())
     assert sorted(ran.stored.splitlines()) == [b"[masked]", b"again [masked]"]
@@ -150,12 +151,12 @@ def test_secrets_are_masked_in_what_is_stored_and_shown_as_they_are() -> None:
     assert ran.payload["masked"] == 4
 
 
-def test_the_numbers_of_a_test_runner_are_picked_out() -> None:
+def test_the_counts_of_a_test_runner_are_recorded() -> None:
     ran = shell("echo '==== 1 failed, 2 passed in 0.03s ===='; exit 1")
     assert ran.payload["tests"] == {"failed": 1, "passed": 2}
 
 
-def test_the_input_is_the_commands_own() -> None:
+def test_the_command_gets_standard_input() -> None:
     program = (
         "import io, sys; from interlock.evidence import record\n"
         "record(['cat'], out=sys.stdout.buffer, err=sys.stderr.buffer).close()"
@@ -166,12 +167,12 @@ def test_the_input_is_the_commands_own() -> None:
     assert done.stdout == b"typed\n"
 
 
-def test_a_command_with_more_words_than_the_contract_lists_is_one_line() -> None:
+def test_a_command_with_too_many_words_is_recorded_as_one_line() -> None:
     ran = seen(["true", *["a b"] * MAX_WORDS])
     assert ran.payload["command"] == "true" + " 'a b'" * MAX_WORDS
 
 
-def test_words_and_places_that_are_no_unicode_are_recorded_as_text() -> None:
+def test_words_and_directories_in_invalid_unicode_are_recorded_as_text() -> None:
     os.mkdir(b"odd\xff")
     os.chdir(b"odd\xff")
     ran = seen(["true", os.fsdecode(b"\xff")])
@@ -179,7 +180,7 @@ def test_words_and_places_that_are_no_unicode_are_recorded_as_text() -> None:
     assert ran.payload["cwd"] == "odd\ufffd"
 
 
-def test_a_reader_that_goes_away_does_not_stop_the_run() -> None:
+def test_a_closed_reader_does_not_stop_the_run() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with (
@@ -191,8 +192,8 @@ def test_a_reader_that_goes_away_does_not_stop_the_run() -> None:
         assert recorded.exit_status == 0
 
 
-def test_a_stream_that_must_not_be_waited_for_still_gets_all() -> None:
-    """Some programs leave a terminal or pipe in a mode in which writing may fail for now."""
+def test_a_nonblocking_stream_gets_all_output() -> None:
+    """Some programs leave a terminal or pipe in non-blocking mode, in which a write may fail."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     size = 500_000
@@ -203,7 +204,7 @@ def test_a_stream_that_must_not_be_waited_for_still_gets_all() -> None:
     assert reader.communicate()[0].strip() == str(size).encode()
 
 
-def test_where_the_output_cannot_be_kept_the_command_is_ended_and_it_is_said(
+def test_an_unusable_temporary_directory_is_refused_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(os.getcwd(), "nowhere"))
@@ -211,8 +212,8 @@ def test_where_the_output_cannot_be_kept_the_command_is_ended_and_it_is_said(
         shell("true")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a disk that is always full")
-def test_a_full_disk_ends_the_command_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_ends_the_command_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def onto_full_disk(prefix: str) -> str:
         folder = os.path.join(os.getcwd(), prefix)
         os.mkdir(folder)
@@ -225,7 +226,7 @@ def test_a_full_disk_ends_the_command_and_it_is_said(monkeypatch: pytest.MonkeyP
     assert os.listdir(".") == []
 
 
-def test_a_memory_limit_holds_for_the_command() -> None:
+def test_the_memory_limit_applies_to_the_command() -> None:
     program = "x = bytearray(400 << 20); print(len(x))"
     limited = seen([sys.executable, "-c", program], Limits(memory_bytes=300 << 20))
     assert b"MemoryError" in limited.stored
@@ -251,7 +252,7 @@ def committed() -> tuple[str, str]:
     return git("rev-parse", "HEAD"), git("rev-parse", "HEAD^{tree}")
 
 
-def test_in_a_repository_the_commit_the_tree_and_the_place_are_recorded() -> None:
+def test_in_a_repository_commit_tree_and_directory_are_recorded() -> None:
     commit, tree = committed()
     ran = seen(["true"])
     assert (ran.payload["commit"], ran.payload["tree"]) == (commit, tree)
@@ -260,7 +261,7 @@ def test_in_a_repository_the_commit_the_tree_and_the_place_are_recorded() -> Non
     assert seen(["true"]).payload["cwd"] == "sub"
 
 
-def test_the_tree_is_the_one_that_the_run_began_with() -> None:
+def test_the_recorded_tree_is_the_one_at_the_start_of_the_run() -> None:
     commit, tree = committed()
     changed = shell("echo two > sub/a.txt")
     assert (changed.payload["commit"], changed.payload["tree"]) == (commit, tree)
@@ -272,20 +273,20 @@ def test_the_tree_is_the_one_that_the_run_began_with() -> None:
     assert (beside.payload["tree"], beside.payload["dirty"]) == (tree, False)
 
 
-def test_outside_a_repository_only_the_name_of_the_directory_is_told() -> None:
+def test_outside_a_repository_only_the_directorys_name_is_recorded() -> None:
     ran = seen(["true"])
     assert ran.payload["cwd"] == "place"
     assert not {"commit", "tree", "dirty"} & set(ran.payload)
 
 
-def test_standing_in_a_directory_that_is_gone_is_refused() -> None:
+def test_a_deleted_working_directory_is_refused() -> None:
     os.mkdir("gone")
     os.chdir("gone")
     os.rmdir("../gone")
-    with pytest.raises(Usage, match="gone"):
+    with pytest.raises(Usage, match="no longer exists"):
         seen(["true"])
 
 
-def test_importing_it_loads_no_validation_library() -> None:
+def test_import_does_not_load_pydantic() -> None:
     program = "import sys, interlock.evidence; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,7 +1,6 @@
-"""Commands that misbehave: what they print, how they refuse to end, and what they leave behind.
+"""Commands that misbehave: huge output, commands that do not end, and processes that they leave.
 
-Whether something is left is seen by its process: each of them writes its number to a file, and at
-the end none of these numbers may be alive.
+Each process of a run writes its id to a file. At the end, none of these processes may run.
 """
 
 import contextlib
@@ -29,15 +28,15 @@ from interlock.rooms.mail import payloads
 LIMIT_S = 60.0
 LINUX = sys.platform.startswith("linux")
 
-# Records a run in a process of its own; the payload and the exit status go to a file.
 pytestmark = pytest.mark.long
 
+# Records a run in a separate process. The payload and the exit status go to a file.
 PROGRAM = """
 import json, re, resource, sys
 from interlock.evidence import Limits, record
 
 def memory():
-    # What getrusage says begins with whatever the process was before it became this one.
+    # getrusage includes the memory of the program that ran before exec.
     if sys.platform.startswith("linux"):
         with open("/proc/self/status") as file:
             return int(re.search(r"VmHWM:\\s*(\\d+)", file.read())[1])
@@ -70,7 +69,7 @@ class RunDirectory:
 
     @property
     def mark(self) -> str:
-        """What a shell says to leave its number."""
+        """Return the shell command that writes the shell's process id to the file."""
         return f"echo $$ >> '{self.pids}'"
 
     def numbers(self) -> list[int]:
@@ -107,7 +106,7 @@ def alive(pid: int) -> bool:
 def eventually(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
+        assert time.monotonic() < deadline, "timeout while waiting for the condition"
         select.select([], [], [], 0.01)
 
 
@@ -115,11 +114,11 @@ def eventually(condition: Callable[[], object], limit_s: float = LIMIT_S) -> Non
 def directory(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RunDirectory]:
-    """The directory of a run, without a repository; the processes of a failed test are killed."""
+    """The directory of a run, outside of a repository. Processes of a failed test are killed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", os.path.realpath(tmp_path))
-    # A shell that starts the tests in the background can let them ignore these signals, and each
-    # process of a run inherits that.
+    # A shell that starts the tests in the background can make them ignore these signals, and each
+    # process of a run would inherit that.
     hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     made = RunDirectory(tmp_path)
@@ -143,7 +142,7 @@ QUICK = Limits(grace_s=0.3)
 @pytest.mark.parametrize(
     "what", ["/dev/zero", pytest.param("/dev/urandom", marks=pytest.mark.long)]
 )
-def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(
+def test_200_megabytes_without_line_ends_are_stored_up_to_the_limit_with_a_note(
     directory: RunDirectory, what: str
 ) -> None:
     size, limit = 200_000_000, 8 << 20
@@ -159,12 +158,12 @@ def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(
     if what == "/dev/zero":
         assert shown.hexdigest() == hashlib.sha256(bytes(size)).hexdigest()
     told = directory.outcome()
-    line = f"\n[interlock: {size - limit} bytes are not kept here]\n"
+    line = f"\n[interlock: {size - limit} bytes are not stored]\n"
     assert told["payload"]["produced"] == size
     assert told["payload"]["output"]["size"] == limit + len(line)
     assert told["payload"]["exit_code"] == 0
     memory = told["memory"] if LINUX else told["memory"] // 1024
-    assert memory < 150_000, "kilobytes are too many for a bounded memory"
+    assert memory < 150_000, "the memory in kilobytes is not bounded"
 
 
 @pytest.mark.long
@@ -182,7 +181,7 @@ def test_200_megabytes_of_lines_keep_the_first_and_the_last(directory: RunDirect
     assert told["parts"][1].endswith(f"{1_999_999:099}\n")
 
 
-def test_a_command_that_ignores_being_asked_is_killed_at_the_time_limit(
+def test_a_command_that_ignores_sigterm_is_killed_at_the_time_limit(
     directory: RunDirectory,
 ) -> None:
     script = f"trap '' TERM; {directory.mark}; echo begun; while :; do sleep 0.05; done"
@@ -194,7 +193,7 @@ def test_a_command_that_ignores_being_asked_is_killed_at_the_time_limit(
     assert directory.living() == []
 
 
-def test_a_command_that_ends_well_when_its_time_is_over_has_not_succeeded(
+def test_a_command_that_exits_with_0_at_its_time_limit_has_not_succeeded(
     directory: RunDirectory,
 ) -> None:
     script = f"trap 'echo cleaned; exit 0' TERM; {directory.mark}; while :; do sleep 0.05; done"
@@ -205,7 +204,7 @@ def test_a_command_that_ends_well_when_its_time_is_over_has_not_succeeded(
     assert directory.living() == []
 
 
-def test_children_left_behind_are_ended_and_do_not_hold_the_run(directory: RunDirectory) -> None:
+def test_remaining_children_are_ended_and_do_not_block_the_run(directory: RunDirectory) -> None:
     child = f"{directory.mark}; echo child; while :; do sleep 0.05; done"
     script = (
         f'for i in 1 2 3; do sh -c "{child.replace("$", chr(92) + "$")}" & done; '
@@ -242,9 +241,9 @@ time.sleep(1000)
 """
 
 
-@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
+@pytest.mark.skipif(not LINUX, reason="only Linux can adopt such orphans")
 @pytest.mark.parametrize("how", ["silent", "holding the pipe"])
-def test_a_daemon_that_left_group_and_session_and_ignores_being_asked_is_ended(
+def test_a_daemon_that_left_group_and_session_and_ignores_sigterm_is_ended(
     directory: RunDirectory, how: str
 ) -> None:
     command = [sys.executable, "-c", DAEMON, directory.pids, how]
@@ -254,8 +253,8 @@ def test_a_daemon_that_left_group_and_session_and_ignores_being_asked_is_ended(
     assert directory.living() == []
 
 
-@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
-def test_a_child_of_ours_that_was_there_before_is_left_alone(directory: RunDirectory) -> None:
+@pytest.mark.skipif(not LINUX, reason="only Linux can adopt such orphans")
+def test_a_child_process_from_before_the_run_is_not_ended(directory: RunDirectory) -> None:
     earlier = subprocess.Popen(["sleep", "1000"])
     try:
         payload, _, _ = ran("sleep 1000 & exit 0", QUICK)
@@ -266,15 +265,15 @@ def test_a_child_of_ours_that_was_there_before_is_left_alone(directory: RunDirec
         earlier.wait(LIMIT_S)
 
 
-@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
-def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(directory: RunDirectory) -> None:
+@pytest.mark.skipif(not LINUX, reason="only Linux can adopt such orphans")
+def test_no_zombie_remains_and_later_orphans_are_not_adopted(directory: RunDirectory) -> None:
     ran("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.2", QUICK)
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children", encoding="utf-8") as file:
         children = [int(pid) for pid in file.read().split()]
     for pid in children:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             assert file.read().rpartition(")")[2].split()[0] != "Z"
-    # An orphan made now does not come to us.
+    # This process does not adopt an orphan after the run.
     subprocess.run(
         ["sh", "-c", f"sh -c '{directory.mark}; exec sleep 1000' & sleep 0.05"], check=True
     )
@@ -284,8 +283,8 @@ def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(directory: RunDire
         assert int(file.read().rpartition(")")[2].split()[1]) != os.getpid()
 
 
-def said(child: "subprocess.Popen[bytes]", text: bytes) -> None:
-    """Waits until the run has shown this."""
+def until_shown(child: "subprocess.Popen[bytes]", text: bytes) -> None:
+    """Wait until the run has shown this text."""
     assert child.stdout is not None
     seen = b""
     deadline = time.monotonic() + LIMIT_S
@@ -298,14 +297,14 @@ def said(child: "subprocess.Popen[bytes]", text: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
+def test_a_signal_to_interlock_is_forwarded_to_the_command_and_recorded(
     directory: RunDirectory, number: signal.Signals
 ) -> None:
     name = number.name.removeprefix("SIG")
     trap = f"trap 'echo told; exit 5' {name}"
     script = f"{trap}; {directory.mark}; echo ready; while :; do sleep 0.05; done"
     child = directory.started("sh", "-c", script)
-    said(child, b"ready\n")
+    until_shown(child, b"ready\n")
     child.send_signal(number)
     output, _ = child.communicate(timeout=LIMIT_S)
     assert b"told\n" in output
@@ -318,14 +317,14 @@ def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
     assert directory.living() == []
 
 
-def test_a_signal_reaches_also_what_the_command_waits_for(directory: RunDirectory) -> None:
-    """A shell acts on a signal when the command that it waits for has ended, which that does here
-    only if it was told too."""
+def test_a_signal_reaches_the_children_of_the_command(directory: RunDirectory) -> None:
+    """A shell handles a signal only after its current child has ended. The child ends here only if
+    it gets the signal too."""
     waited_for = "sh -c 'echo ready; exec sleep 200'"
     script = f"trap 'exit 5' TERM; {directory.mark}; {waited_for}; exit 0"
     child = directory.started("sh", "-c", script)
     try:
-        said(child, b"ready\n")
+        until_shown(child, b"ready\n")
         child.terminate()
         child.communicate(timeout=LIMIT_S)
     finally:
@@ -334,9 +333,11 @@ def test_a_signal_reaches_also_what_the_command_waits_for(directory: RunDirector
     assert directory.living() == []
 
 
-def test_a_command_that_a_signal_has_ended_says_so(directory: RunDirectory) -> None:
+def test_a_command_that_a_forwarded_signal_ended_is_recorded_as_such(
+    directory: RunDirectory,
+) -> None:
     child = directory.started("sh", "-c", f"{directory.mark}; echo ready; exec sleep 1000")
-    said(child, b"ready\n")
+    until_shown(child, b"ready\n")
     child.terminate()
     child.communicate(timeout=LIMIT_S)
     told = directory.outcome()
@@ -346,12 +347,12 @@ def test_a_command_that_a_signal_has_ended_says_so(directory: RunDirectory) -> N
     assert directory.living() == []
 
 
-def test_the_second_signal_kills(directory: RunDirectory) -> None:
+def test_a_second_signal_kills_the_command(directory: RunDirectory) -> None:
     script = f"trap 'echo not yet' TERM; {directory.mark}; echo ready; while :; do sleep 0.05; done"
     child = directory.started("sh", "-c", script)
-    said(child, b"ready\n")
+    until_shown(child, b"ready\n")
     child.terminate()
-    said(child, b"not yet\n")
+    until_shown(child, b"not yet\n")
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=LIMIT_S)
     told = directory.outcome()
@@ -361,12 +362,12 @@ def test_the_second_signal_kills(directory: RunDirectory) -> None:
     assert directory.living() == []
 
 
-def test_a_command_that_will_not_end_when_told_is_killed_after_the_grace(
+def test_a_command_that_ignores_a_signal_is_killed_after_the_grace_time(
     directory: RunDirectory,
 ) -> None:
     script = f"trap 'echo not yet' TERM; {directory.mark}; echo ready; while :; do sleep 0.05; done"
     child = directory.started("sh", "-c", script, grace_s=1)
-    said(child, b"ready\n")
+    until_shown(child, b"ready\n")
     child.terminate()
     child.communicate(timeout=LIMIT_S)
     told = directory.outcome()
@@ -375,14 +376,14 @@ def test_a_command_that_will_not_end_when_told_is_killed_after_the_grace(
     assert directory.living() == []
 
 
-@pytest.mark.skipif(not LINUX, reason="looks into /proc")
-def test_a_stranger_who_holds_the_pipe_does_not_hold_the_run(
+@pytest.mark.skipif(not LINUX, reason="needs /proc")
+def test_an_unrelated_process_that_keeps_the_pipe_open_does_not_block_the_run(
     directory: RunDirectory, tmp_path: os.PathLike[str]
 ) -> None:
     go = os.path.join(tmp_path, "go")
-    script = f"{directory.mark}; echo said; while [ ! -e '{go}' ]; do sleep 0.05; done; echo last"
+    script = f"{directory.mark}; echo first; while [ ! -e '{go}' ]; do sleep 0.05; done; echo last"
     child = directory.started("sh", "-c", script)
-    said(child, b"said\n")
+    until_shown(child, b"first\n")
     held = os.open(f"/proc/{directory.numbers()[0]}/fd/1", os.O_WRONLY)
     try:
         with open(go, "w", encoding="utf-8"):
@@ -390,10 +391,10 @@ def test_a_stranger_who_holds_the_pipe_does_not_hold_the_run(
         child.communicate(timeout=LIMIT_S)
     finally:
         os.close(held)
-    assert directory.outcome()["parts"][0] == "said\nlast\n"
+    assert directory.outcome()["parts"][0] == "first\nlast\n"
 
 
-def test_what_interlock_was_started_to_ignore_the_command_ignores(directory: RunDirectory) -> None:
+def test_the_command_ignores_the_signals_that_interlock_ignores(directory: RunDirectory) -> None:
     script = f"echo ready; {directory.mark}; kill -HUP $$; echo alive"
     done = subprocess.run(
         ["nohup", sys.executable, "-c", PROGRAM, directory.told, "{}", "sh", "-c", script],
@@ -405,8 +406,8 @@ def test_what_interlock_was_started_to_ignore_the_command_ignores(directory: Run
     assert directory.outcome()["payload"]["exit_code"] == 0
 
 
-def test_a_time_limit_holds_while_nobody_reads_what_is_shown(directory: RunDirectory) -> None:
-    """The command is ended in time; what it wrote until then is not lost."""
+def test_the_time_limit_applies_while_the_live_output_is_not_read(directory: RunDirectory) -> None:
+    """The command ends in time, and its earlier output is not lost."""
     script = f"{directory.mark}; while :; do echo on and on and on; done"
     child = directory.started("sh", "-c", script, time_s=3, grace_s=0.2)
     eventually(directory.numbers)
@@ -418,7 +419,7 @@ def test_a_time_limit_holds_while_nobody_reads_what_is_shown(directory: RunDirec
 
 
 def typed(directory: RunDirectory, script: str, *steps: tuple[bytes, bytes]) -> tuple[bytes, int]:
-    """Runs it at a terminal: waits for each text, then types the answer to it."""
+    """Run the script at a terminal. Wait for each text, then type the answer to it."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(
@@ -434,7 +435,7 @@ def typed(directory: RunDirectory, script: str, *steps: tuple[bytes, bytes]) -> 
         assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], seen
         try:
             data = os.read(terminal, 4096)
-        except OSError:  # how Linux says that nobody is left at the terminal
+        except OSError:  # on Linux: no process has the terminal open
             data = b""
         if not data:
             break
@@ -445,7 +446,7 @@ def typed(directory: RunDirectory, script: str, *steps: tuple[bytes, bytes]) -> 
     return seen, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_at_a_terminal_the_command_reads_what_is_typed(directory: RunDirectory) -> None:
+def test_at_a_terminal_the_command_reads_the_keyboard(directory: RunDirectory) -> None:
     seen, status = typed(
         directory, 'echo name?; read name; echo "hello $name"', (b"name?", b"otto\n")
     )
@@ -454,7 +455,7 @@ def test_at_a_terminal_the_command_reads_what_is_typed(directory: RunDirectory) 
     assert directory.outcome()["parts"][0] == "name?\nhello otto\n"
 
 
-def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
+def test_at_a_terminal_ctrl_c_reaches_the_command_once_and_is_recorded(
     directory: RunDirectory,
 ) -> None:
     script = (
@@ -471,9 +472,9 @@ def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
     assert directory.living() == []
 
 
-def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(directory: RunDirectory) -> None:
-    """The terminal tells whoever is in its foreground. A command that has left it hears nothing,
-    as it would at a shell."""
+def test_at_a_terminal_ctrl_c_is_not_forwarded_to_the_command(directory: RunDirectory) -> None:
+    """The terminal sends the signal to its foreground group. As in a shell, a command that has left
+    the group does not get it."""
     program = (
         "import os, signal, time\n"
         "os.setpgid(0, 0)\n"
@@ -488,7 +489,7 @@ def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(directory: Run
     assert directory.outcome()["payload"]["interrupted"] is True
 
 
-def test_the_memory_limit_holds_for_every_process_of_the_run(directory: RunDirectory) -> None:
+def test_the_memory_limit_applies_to_every_process_of_the_run(directory: RunDirectory) -> None:
     program = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[1])"
     script = f"'{sys.executable}' -c '{program}'; (setsid '{sys.executable}' -c '{program}')"
     limit = 600 << 20

@@ -1,4 +1,4 @@
-"""A run in a file: whole and private on the way out, checked to the last byte on the way in."""
+"""Spool files: complete and private when written, and fully checked when read."""
 
 import base64
 import fcntl
@@ -47,7 +47,7 @@ def altered(path: str, **changes: Any) -> str:
 
 
 @pytest.mark.parametrize("output", [b"", b"x", b"ab", b"abc", OUTPUT])
-def test_a_run_comes_out_as_it_went_in_and_is_marked(
+def test_reading_returns_the_written_run_marked_as_spooled(
     tmp_path: os.PathLike[str], output: bytes
 ) -> None:
     path = spooled(tmp_path, output, task_id="T-1")
@@ -58,22 +58,22 @@ def test_a_run_comes_out_as_it_went_in_and_is_marked(
     assert payloads.check("evidence", found) is found
 
 
-def test_no_two_runs_have_one_key() -> None:
+def test_keys_are_unique() -> None:
     assert len({spool.new_key() for _ in range(100)}) == 100
 
 
-# --- handing over
+# --- submitting
 
 
 @pytest.fixture
 def usual(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> os.PathLike[str]:
-    """Where runs of the session s-1 wait."""
+    """The default directory, in a shell of the session s-1."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("INTERLOCK_SESSION", "s-1")
     return tmp_path
 
 
-def test_runs_wait_in_the_order_in_which_they_were_made(usual: os.PathLike[str]) -> None:
+def test_the_files_of_a_session_are_listed_oldest_first(usual: os.PathLike[str]) -> None:
     paths = [spooled(usual, b"x") for _ in range(3)]
     for at, path in enumerate(reversed(paths)):
         os.utime(path, (at, at))
@@ -81,7 +81,7 @@ def test_runs_wait_in_the_order_in_which_they_were_made(usual: os.PathLike[str])
     assert spool.waiting("s-2") == []
 
 
-def test_a_run_that_goes_while_one_looks_is_left_out(
+def test_a_file_that_is_deleted_during_the_listing_is_omitted(
     usual: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, path = spooled(usual, b"x"), spooled(usual, b"y")
@@ -91,7 +91,7 @@ def test_a_run_that_goes_while_one_looks_is_left_out(
     assert spool.waiting("s-1") == [path]
 
 
-def test_one_at_a_time_has_a_run_in_hand_and_nobody_has_one_that_is_gone(
+def test_one_caller_at_a_time_gets_the_lock_and_none_gets_it_for_a_deleted_file(
     tmp_path: os.PathLike[str],
 ) -> None:
     path = spooled(tmp_path, b"x")
@@ -104,22 +104,22 @@ def test_one_at_a_time_has_a_run_in_hand_and_nobody_has_one_that_is_gone(
         assert not is_mine
 
 
-def test_who_opened_a_run_that_was_handed_over_then_has_nothing_in_hand(
+def test_a_file_that_is_deleted_before_the_lock_gives_no_lock(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = spooled(tmp_path, b"x")
     flock = fcntl.flock
 
-    def handed_over(file: int, how: int) -> None:
+    def delete_then_lock(file: int, how: int) -> None:
         os.unlink(path)
         flock(file, how)
 
-    monkeypatch.setattr("fcntl.flock", handed_over)
+    monkeypatch.setattr("fcntl.flock", delete_then_lock)
     with spool.in_hand(path) as is_mine:
         assert not is_mine
 
 
-def test_a_link_is_nobodys_run(tmp_path: os.PathLike[str]) -> None:
+def test_a_symbolic_link_gives_no_lock(tmp_path: os.PathLike[str]) -> None:
     link = os.path.join(tmp_path, "link.json")
     os.symlink(spooled(tmp_path, b"x"), link)
     with spool.in_hand(link) as is_mine:
@@ -129,14 +129,14 @@ def test_a_link_is_nobodys_run(tmp_path: os.PathLike[str]) -> None:
 # --- reading
 
 
-def test_the_file_is_private_and_alone(tmp_path: os.PathLike[str]) -> None:
+def test_the_file_is_private_and_no_temporary_file_remains(tmp_path: os.PathLike[str]) -> None:
     path = spooled(tmp_path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(tmp_path) == [os.path.basename(path)]
     assert path != spooled(tmp_path)
 
 
-def test_without_a_directory_the_system_says_where(
+def test_the_default_directory_is_the_systems_temporary_directory(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -146,20 +146,20 @@ def test_without_a_directory_the_system_says_where(
     assert os.path.dirname(spool.write(payload(), source, KEY)) == str(tmp_path)
 
 
-def test_a_directory_that_cannot_be_written_to_is_refused_and_nothing_is_left(
+def test_an_unwritable_directory_is_refused_and_no_file_remains(
     tmp_path: os.PathLike[str],
 ) -> None:
     source = os.path.join(tmp_path, "output")
     with open(source, "wb") as file:
         file.write(OUTPUT)
-    with pytest.raises(Usage, match="Name a directory"):
+    with pytest.raises(Usage, match="Name a writable directory"):
         spool.write(payload(), source, KEY, os.path.join(tmp_path, "nowhere"))
     with pytest.raises(TypeError):
         spool.write(payload(strange=object()), source, KEY, str(tmp_path))
     assert os.listdir(tmp_path) == ["output"]
 
 
-def test_output_larger_than_a_spool_file_holds_is_refused(tmp_path: os.PathLike[str]) -> None:
+def test_output_above_the_limit_is_refused(tmp_path: os.PathLike[str]) -> None:
     source = os.path.join(tmp_path, "output")
     with open(source, "wb") as file:
         file.truncate(spool.MAX_OUTPUT_BYTES + 1)
@@ -173,7 +173,7 @@ def test_output_larger_than_a_spool_file_holds_is_refused(tmp_path: os.PathLike[
         spool.read(source)
 
 
-def test_another_output_than_the_recorded_is_refused(tmp_path: os.PathLike[str]) -> None:
+def test_output_that_does_not_match_the_digest_is_refused(tmp_path: os.PathLike[str]) -> None:
     path = spooled(tmp_path, b"0 passed")
     with pytest.raises(DigestMismatch):
         spool.read(altered(path, output=base64.b64encode(b"9 passed").decode()))
@@ -203,7 +203,7 @@ def test_another_output_than_the_recorded_is_refused(tmp_path: os.PathLike[str])
         {"more": 1},
     ],
 )
-def test_a_file_of_another_shape_is_refused_with_what_to_do(
+def test_a_file_with_a_wrong_member_is_refused(
     tmp_path: os.PathLike[str], changes: dict[str, Any]
 ) -> None:
     path = altered(spooled(tmp_path), **changes)
@@ -211,7 +211,7 @@ def test_a_file_of_another_shape_is_refused_with_what_to_do(
         spool.read(path)
 
 
-def test_a_file_cut_off_anywhere_is_refused(tmp_path: os.PathLike[str]) -> None:
+def test_a_truncated_file_is_refused(tmp_path: os.PathLike[str]) -> None:
     path = spooled(tmp_path, b"short")
     with open(path, "rb") as file:
         contents = file.read()
@@ -229,17 +229,15 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path: os.PathLike[str]) -> None:
         b'{"form": "interlock-run-1", "form": "interlock-run-1", "payload": {}, "output": ""}',
     ],
 )  # fmt: skip
-def test_whatever_a_file_holds_it_is_refused_and_nothing_breaks(
-    tmp_path: os.PathLike[str], contents: bytes
-) -> None:
+def test_a_file_with_other_content_is_refused(tmp_path: os.PathLike[str], contents: bytes) -> None:
     path = os.path.join(tmp_path, "run.json")
     with open(path, "wb") as file:
         file.write(contents)
-    with pytest.raises(Usage, match="no spool file"):
+    with pytest.raises(Usage, match="not a complete spool file"):
         spool.read(path)
 
 
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: os.PathLike[str]) -> None:
+def test_a_path_without_a_regular_file_is_refused_at_once(tmp_path: os.PathLike[str]) -> None:
     pipe = os.path.join(tmp_path, "pipe")
     os.mkfifo(pipe)
     for path in (pipe, str(tmp_path), os.path.join(tmp_path, "nowhere"), os.devnull, "a\0b"):

@@ -1,4 +1,4 @@
-"""Which commit and tree a run stands for, measured in real repositories that stay as they are."""
+"""Finding the commit and tree of a run in real repositories, without changes to them."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def write(place: str, name: str, text: str) -> None:
 
 
 def everything(place: str) -> dict[str, bytes]:
-    """Every file below a directory, with its contents."""
+    """Return every file below a directory, with its content."""
     found = {}
     for folder, _, names in os.walk(place):
         for name in names:
@@ -44,7 +44,7 @@ def everything(place: str) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No repository above the test's directory, and no settings but the test's."""
+    """Let git ignore repositories above the test's directory, and the user's settings."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", os.path.realpath(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -64,12 +64,12 @@ def made(tmp_path: os.PathLike[str], *options: str) -> tuple[str, Git]:
 
 
 def tree_of_everything(place: str, git: Git) -> str:
-    """What git itself makes of the tree, when it may write into the repository."""
+    """Return the id of the working tree by git itself, which writes into the repository."""
     git("add", "--all")
     return git("write-tree")
 
 
-def test_a_clean_tree_is_that_of_its_commit(tmp_path: os.PathLike[str]) -> None:
+def test_a_clean_checkout_has_the_tree_of_its_commit(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     write(place, "ignored", "noise")
     expected = Standing(git("rev-parse", "HEAD"), git("rev-parse", "HEAD^{tree}"), False, place)
@@ -80,7 +80,7 @@ def test_a_clean_tree_is_that_of_its_commit(tmp_path: os.PathLike[str]) -> None:
 
 @pytest.mark.parametrize("objects", ["sha1", "sha256"])
 @pytest.mark.parametrize("change", ["modified", "staged", "untracked", "deleted", "both", "mode"])
-def test_a_dirty_tree_has_the_id_that_committing_it_would_give(
+def test_a_dirty_tree_has_the_id_that_a_commit_would_have(
     tmp_path: os.PathLike[str], change: str, objects: str
 ) -> None:
     place, git = made(tmp_path, f"--object-format={objects}")
@@ -107,7 +107,7 @@ def test_a_dirty_tree_has_the_id_that_committing_it_would_give(
     assert found.tree != git("rev-parse", "HEAD^{tree}")
 
 
-def test_measuring_writes_nothing_into_the_repository(tmp_path: os.PathLike[str]) -> None:
+def test_finding_the_tree_does_not_change_the_repository(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     write(place, "a.txt", "two\n")
     write(place, "new.txt", "new\n")
@@ -131,7 +131,7 @@ def test_a_touched_file_with_the_same_contents_is_clean(tmp_path: os.PathLike[st
 
 
 @pytest.mark.parametrize("mark", ["assume-unchanged", "skip-worktree"])
-def test_a_change_that_the_index_was_told_to_overlook_is_seen(
+def test_a_change_of_a_file_that_the_index_ignores_is_detected(
     tmp_path: os.PathLike[str], mark: str
 ) -> None:
     place, git = made(tmp_path)
@@ -145,7 +145,7 @@ def test_a_change_that_the_index_was_told_to_overlook_is_seen(
     assert found.tree == tree_of_everything(place, git)
 
 
-def test_what_a_sparse_checkout_leaves_out_does_not_make_it_dirty(
+def test_a_sparse_checkout_is_not_dirty(
     tmp_path: os.PathLike[str],
 ) -> None:
     place, git = made(tmp_path)
@@ -163,8 +163,9 @@ def test_what_a_sparse_checkout_leaves_out_does_not_make_it_dirty(
     assert changed.tree == tree_of_everything(place, git)
 
 
-def test_a_change_in_the_very_moment_of_adding_is_in_the_tree(tmp_path: os.PathLike[str]) -> None:
-    """Same size, same time: only the time of the index says that the file must be looked at."""
+def test_a_change_at_the_time_of_adding_is_detected(tmp_path: os.PathLike[str]) -> None:
+    """The file has the same size and time: only the time of the index shows that git must read the
+    file."""
     place, git = made(tmp_path)
     git("config", "core.trustctime", "false")
     path, index = os.path.join(place, "a.txt"), os.path.join(place, ".git", "index")
@@ -181,7 +182,7 @@ def test_a_change_in_the_very_moment_of_adding_is_in_the_tree(tmp_path: os.PathL
     assert found.tree != git("rev-parse", "HEAD^{tree}")
 
 
-def test_settings_that_hide_untracked_files_do_not_hide_them(tmp_path: os.PathLike[str]) -> None:
+def test_untracked_files_count_even_if_the_settings_hide_them(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     git("config", "status.showUntrackedFiles", "no")
     write(place, "new.txt", "new\n")
@@ -190,7 +191,7 @@ def test_settings_that_hide_untracked_files_do_not_hide_them(tmp_path: os.PathLi
     assert found.dirty
 
 
-def test_before_the_first_commit_there_is_a_tree_and_no_commit(
+def test_before_the_first_commit_a_checkout_has_a_tree_and_no_commit(
     tmp_path: os.PathLike[str],
 ) -> None:
     place = os.path.join(os.path.realpath(tmp_path), "repo")
@@ -202,7 +203,7 @@ def test_before_the_first_commit_there_is_a_tree_and_no_commit(
     assert found == Standing(None, tree_of_everything(place, git), True, place)
 
 
-def test_outside_a_repository_or_without_git_there_is_nothing(
+def test_outside_a_repository_or_without_git_the_result_is_none(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert standing(str(tmp_path)) is None
@@ -217,7 +218,7 @@ def test_outside_a_repository_or_without_git_there_is_nothing(
     assert artifact("HEAD", place) is None
 
 
-def test_a_repository_that_git_refuses_to_look_at_is_none(
+def test_a_repository_that_git_refuses_to_read_gives_none(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, _ = made(tmp_path)
@@ -225,7 +226,7 @@ def test_a_repository_that_git_refuses_to_look_at_is_none(
     assert standing(place) is None
 
 
-def test_a_linked_worktree_stands_for_itself(tmp_path: os.PathLike[str]) -> None:
+def test_a_linked_worktree_has_its_own_tree(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     linked = os.path.join(os.path.realpath(tmp_path), "linked:tree")
     git("worktree", "add", "--quiet", "-b", "side", linked)
@@ -237,7 +238,7 @@ def test_a_linked_worktree_stands_for_itself(tmp_path: os.PathLike[str]) -> None
     assert found.tree == tree_of_everything(linked, git_in(linked))
 
 
-def test_a_repository_in_a_directory_with_an_odd_name_is_measured(
+def test_a_directory_with_special_characters_works(
     tmp_path: os.PathLike[str],
 ) -> None:
     place, _ = made(tmp_path)
@@ -250,7 +251,7 @@ def test_a_repository_in_a_directory_with_an_odd_name_is_measured(
     assert found.tree == tree_of_everything(odd, git_in(odd))
 
 
-def test_a_submodule_counts_by_its_commit_and_its_changes_make_it_dirty(
+def test_a_submodule_counts_by_its_commit_and_its_changes_make_the_tree_dirty(
     tmp_path: os.PathLike[str],
 ) -> None:
     place, git = made(tmp_path)
@@ -277,7 +278,7 @@ def test_a_tree_that_cannot_be_hashed_is_dirty_and_has_no_id(tmp_path: os.PathLi
     assert (found.tree, found.dirty) == (None, True)
 
 
-def test_a_run_that_moves_the_head_or_touches_tracked_files_is_noticed(
+def test_a_run_that_changes_head_or_tracked_files_is_detected(
     tmp_path: os.PathLike[str],
 ) -> None:
     place, git = made(tmp_path)
@@ -297,7 +298,7 @@ def test_a_run_that_moves_the_head_or_touches_tracked_files_is_noticed(
     assert not unchanged(before)
 
 
-def test_a_revision_is_known_by_its_commit_and_tree(tmp_path: os.PathLike[str]) -> None:
+def test_artifact_returns_commit_and_tree_of_a_revision(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     git("tag", "-a", "v1", "-m", "first")
     full, tree = git("rev-parse", "HEAD"), git("rev-parse", "HEAD^{tree}")

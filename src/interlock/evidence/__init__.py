@@ -1,5 +1,5 @@
-"""Runs a command and describes the run: the command, its directory and tree, its output, and how it
-ended. Nothing here talks to a workspace; the caller records the run."""
+"""Run a command, and describe the run: command, directory, tree, output and exit status. The run
+itself uses no workspace; the caller records it as evidence."""
 
 from interlock.evidence.recording import NotStarted, Recorded, record
 from interlock.evidence.running import Limits

@@ -1,6 +1,6 @@
-"""How many tests passed, as the test runner says at the end of its output. For display only: the
-exit code judges a run. There is no number where two runners have written one, or where part of the
-output may be missing; a wrong number would be worse."""
+"""Read the test counts from the summary of a test runner at the end of its output. The counts are
+only for display: the exit code decides whether a run passed. If two runners wrote a summary, or if
+part of the output may be missing, there are no counts, because wrong counts would be worse."""
 
 import os
 import re
@@ -8,12 +8,12 @@ from typing import Final
 
 Counts = dict[str, int]
 
-# Only this much of the end of the output is read.
+# The number of bytes at the end of the output that are read.
 SEEN: Final = 1 << 20
 
 NAMES: Final = ("passed", "failed", "skipped", "errors")
 
-# The words of runners for each number. Words that are not here, such as warnings, are no tests.
+# The words of runners for each count. Other words, such as warnings, do not count tests.
 _WORDS: Final = {
     word: name
     for name, words in {
@@ -28,9 +28,9 @@ _NUMBERED = re.compile(r"([0-9]{1,9}) ([a-z]+)|(?<!expected )\b([A-Za-z]+)[:=] *
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\r")
 
 
-# The summary of each runner: a sign, since most runners have not run and a search for a plain text
-# is fast, and a pattern, in which <N> is a number. Its groups are the numbers, or `list` has them
-# in words; the tests that passed are the rest of `total`.
+# The summary of each runner: a plain text, for a fast test whether the runner ran at all, and a
+# pattern, in which <N> is a number. The groups of the pattern are counts, or `list` has counts with
+# words. With a group `total`, the rest of the total passed.
 _SUMMARIES: Final = {
     "pytest": (
         " in ",
@@ -112,13 +112,13 @@ _SUMMARIES: Final = {
 }
 
 
-# These runners write one summary for each part of a project, so only the whole output is enough.
+# These runners write one summary for each part of a project, so their counts need the whole output.
 _PER_PART: Final = ("cargo", "maven", "gradle", "dotnet", "dotnet, by the console")
 
 
 def counts(path: str, *, whole: bool) -> Counts | None:
-    """The numbers in this file of output, if one runner has written them. `whole` says that the
-    file has all of the output. The answer leaves out zeros, except for `passed`."""
+    """Return the counts in this file of output, if exactly one runner wrote them. `whole` is true
+    if the file has the whole output. Omit zeros, except for `passed`."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         file.seek(max(0, size - SEEN))
@@ -128,7 +128,7 @@ def counts(path: str, *, whole: bool) -> Counts | None:
     _drop_uncertain(by_runner["unittest, failing"], text)
     if whole:
         by_runner["go"] = _go(text)
-        # Node writes both, and its own summary has more.
+        # Node writes TAP and its own summary, which has more counts.
         by_runner["tap"] = _tap(text) if not by_runner["node"] else {}
     found = [numbers for numbers in by_runner.values() if numbers]
     if len(found) != 1 or min(found[0].values()) < 0:
@@ -161,8 +161,9 @@ def _summed(runner: str, text: str, *, whole: bool) -> Counts:
 
 
 def _drop_uncertain(counted: Counts, text: str) -> None:
-    """unittest counts a test that failed in several ways more than once, and one that could not
-    begin not at all. So the number that passed is sure only where it names each failure once."""
+    """Drop the number of passed tests if it may be wrong. unittest counts a test with several
+    failures more than once, and does not count a test that could not start. So the number is only
+    certain if the output names each failure once."""
     named = re.findall(r"^(?:FAIL|ERROR): (.+)$", text, re.MULTILINE)
     alone = {name for name in named if re.fullmatch(r"\w+ \([\w.]+\)", name)}
     failed = counted.get("failed", 0) + counted.get("errors", 0)
@@ -172,7 +173,7 @@ def _drop_uncertain(counted: Counts, text: str) -> None:
 
 
 def _go(text: str) -> Counts:
-    """Without -v, go names only the tests that failed."""
+    """Count the results of go. Without -v, go names only the tests that failed."""
     if not re.search(r"^(?:ok|FAIL|PASS)\b", text, re.MULTILINE):
         return {}
     ends = re.findall(r"^--- (PASS|FAIL|SKIP): ", text, re.MULTILINE)

@@ -1,8 +1,8 @@
-"""Automatic gates: the checks of interlock.toml, run on exactly what was submitted.
+"""Automatic gates: run the checks of interlock.toml on the submitted commit.
 
-Each check runs in a fresh checkout of the commit, which is removed afterwards, so that neither the
-holder's uncommitted work nor another check affects it. Each check adds evidence, and its gate gives
-a verdict with the digest of the rules: a gate does not change its rules unnoticed.
+Each check runs in a fresh checkout of the commit, so that neither the holder's uncommitted work nor
+another check affects it. Each check adds evidence. The verdict contains the digest of the rules, so
+that a change of the rules is noticed.
 """
 
 import os
@@ -29,7 +29,7 @@ Call = Callable[[Any], Answer]
 MAX_SEARCHED_BYTES = 64 << 20
 MAX_NOTE_LENGTH = 4000
 MAX_FIX_LENGTH = 4096
-# The worker gets so many of the scrub's commands; the evidence has all.
+# The maximum number of the scrub's commands in a verdict. The evidence has all of them.
 MAX_FIXES = 3
 CHECKOUT_S = 1800.0
 
@@ -37,37 +37,41 @@ CHECKOUT_S = 1800.0
 def root_here() -> str:
     here = evidence.standing()
     if here is None:
-        raise Usage("Stand in the repository whose checks are to be run.")
+        raise Usage(
+            "This directory is not in a git repository. Run the command in the repository of the "
+            "checks."
+        )
     return here.root
 
 
 def rules_at(root: str, path: str | None) -> Project:
-    """The rules of the repository, or of the named file. Raises NotFound or Usage."""
+    """Return the rules of the repository, or of the named file. Raise NotFound or Usage."""
     if path is None:
         return project.load(root)
     try:
         with open(path, "rb") as file:
             data = file.read(project.LARGEST + 1)
     except OSError as trouble:
-        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+        raise NotFound(f"Cannot read {path}: {trouble.strerror}.") from None
     return project.decode(data, path)
 
 
 class Judge:
-    """The checks of one task, for a sender that holds its gates. `call` makes requests as that
-    sender; the rules are in the file `path`, or in the repository's own; the output of checks goes
-    to `out`."""
+    """Runs the checks of one task for a sender that holds its gates. `call` makes requests as that
+    sender. The rules are in the file `path`, or else in the repository's file. The output of the
+    checks goes to `out`."""
 
     def __init__(self, call: Call, task: str, root: str, path: str | None, out: BinaryIO) -> None:
         self._call, self._task, self._root, self._out = call, task, root, out
         self._rules = rules_at(root, path)
         self._file = os.path.abspath(path) if path else os.path.join(root, project.FILE)
-        # As a worker would type it.
+        # The flag that a worker types to repeat the check.
         self._by = f" --rules {shlex.quote(self._file)}" if path else ""
 
     def judge(self, gate: str | None = None, *, new_rules: bool = False) -> list[Answer]:
-        """Judges every gate of the task that has checks, or the named one. Raises Usage where no
-        check decides a gate, or where the rules of a gate have changed without `new_rules`."""
+        """Give a verdict for every gate of the task that has checks, or for the named gate. Raise
+        Usage if no check decides a gate, or if the rules of a gate have changed and `new_rules` is
+        false."""
         shown = self._call(ShowTask(self._task))["task"]
         gates = [gate] if gate is not None else [each["gate"] for each in shown["gates"]]
         checks = list(self._rules.checks)
@@ -79,28 +83,30 @@ class Judge:
             example = (gates or ["NAME"])[0]
             raise Usage(
                 f"No check in {project.FILE} decides a gate of {self._task} "
-                f"({', '.join(gates) or 'it has none'}). Write one: [checks.{example}] with "
+                f"({', '.join(gates) or 'it has no gates'}). Add a check: [checks.{example}] with "
                 'command = "make test"'
             )
         for name, checks in wanted.items():
             prepared = self._call(PrepareVerdict(self._task, name))
             if not new_rules and prepared.get("rules") not in (None, self._digest(checks)):
                 raise Usage(
-                    f"The checks of {name} are not those by which it judged before. A submission "
-                    "that changes its own rules looks like this: look at the change of "
-                    f"{project.FILE}, then give --rules FILE for the ones that hold, or accept "
-                    "these with --new-rules.",
+                    f"The checks of the gate {name} have changed since its last verdict. The "
+                    f"submission may have changed its own rules, so review {project.FILE}. To use "
+                    "other rules: --rules FILE. To accept the changed rules: --new-rules",
                     gate=name,
                 )
         artifact = prepared["artifact"]
         commit = artifact["commit"]
         known = evidence.artifact(commit, self._root)
         if known is None:
-            raise NotFound(f"The commit {commit[:12]} is not in this repository. Fetch it first.")
+            raise NotFound(
+                f"The commit {commit[:12]} is not in this repository. Fetch it: git fetch"
+            )
         if known[1] != artifact["tree"]:
             raise DigestMismatch(
-                f"The tree of {commit[:12]} is {known[1][:12]}, and {artifact['tree'][:12]} was "
-                f"submitted with it. Fail it: interlock gate fail {self._task} GATE --note TEXT"
+                f"The tree of {commit[:12]} is {known[1][:12]}, but the submission names the tree "
+                f"{artifact['tree'][:12]}. Fail the submission: interlock gate fail {self._task} "
+                "GATE --note TEXT"
             )
         return [self._judged(name, checks, artifact) for name, checks in wanted.items()]
 
@@ -135,7 +141,7 @@ class Judge:
         return {"gate": gate, "verdict": verdict, "checks": results}
 
     def _result(self, check: Check, artifact: Answer) -> Answer:
-        """Runs one check, and adds its evidence."""
+        """Run one check, and add its evidence."""
         words = check.command
         if not words:
             typed = f"interlock scrub{self._by}"
@@ -159,7 +165,7 @@ class Judge:
                 kept = run(flow, self._call)["evidence"]
             is_interrupted = payload.get("interrupted")
             if is_interrupted and payload.get("ended_by") != "time limit":
-                raise KeyboardInterrupt  # a signal: the run is on record, and there is no verdict
+                raise KeyboardInterrupt  # after a signal, the run is recorded without a verdict
             why = _why_not(check, recorded, artifact)
             found = {
                 "check": check.name,
@@ -170,8 +176,8 @@ class Judge:
             }
             if why is None:
                 return found
-            # The scrub's own commands correct it, and the check itself shows that it is met then.
-            # A scrub that was interrupted has no findings.
+            # The fixes are the scrub's commands, then the check itself, which verifies them. An
+            # interrupted scrub has no findings.
             fixes: list[str] = []
             if not check.command and not is_interrupted:
                 with suppress(Refusal):
@@ -182,26 +188,26 @@ class Judge:
 
 
 def _why_not(check: Check, recorded: evidence.Recorded, artifact: Answer) -> str | None:
-    """Why the run does not meet the check; None where it does."""
+    """Return why the run does not meet the check; None if it does."""
     payload = recorded.payload
     if recorded.unstarted is not None:
-        return f"cannot be run: {recorded.unstarted}"
+        return f"could not start: {recorded.unstarted}"
     if payload.get("interrupted"):
         return f"was ended by its {payload.get('ended_by', 'signal')}"
     if payload.get("tree") != artifact["tree"] or payload.get("dirty"):
-        return "changed files of the tree, and so says nothing about it"
+        return "changed tracked files, so its result does not count for the submitted tree"
     with open(recorded.output, "rb") as file:
         text = file.read(MAX_SEARCHED_BYTES).decode(errors="replace")
     if check.meets(payload["exit_code"], text):
         return None
     if payload["exit_code"] != check.exit_code:
         return f"exited {payload['exit_code']}"
-    return f"exited {payload['exit_code']}, and its output lacks {check.pattern!r}"
+    return f"exited {payload['exit_code']}, but its output does not match {check.pattern!r}"
 
 
 @contextmanager
 def _checked_out(root: str, commit: str) -> Iterator[None]:
-    """Changes to a fresh checkout of the commit for the length of a block."""
+    """Change to a fresh checkout of the commit for the length of the block, then remove it."""
     before = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="interlock-check-") as own:
         place = os.path.join(own, os.path.basename(root) or "tree")
@@ -218,4 +224,4 @@ def _git(root: str, *words: str) -> None:
     done = run_git(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
     if done.returncode != 0:
         why = os.fsdecode(done.stderr).strip()[:300]
-        raise NotFound(f"What is submitted cannot be checked out here: {why}")
+        raise NotFound(f"Cannot check out the submitted commit: {why}")

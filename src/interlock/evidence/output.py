@@ -1,5 +1,5 @@
-"""The output of a run: copied live to the caller's streams, and kept in a file, masked and within
-a limit."""
+"""Copy the output of a run live to the caller's streams, and store it in a file of limited size,
+with secrets masked."""
 
 import os
 import select
@@ -12,14 +12,14 @@ from typing import BinaryIO, Final
 
 from interlock.rooms.work.secrets import MASK, Masker, Piece
 
-# How much of one stream waits for another that has not ended its line.
+# The maximum number of bytes that wait until a masker releases earlier bytes of the other stream.
 MAX_WAITING: Final = 1 << 16
 _PIPE_BLOCK: Final = 1 << 16
 _FILE_BLOCK: Final = 1 << 20
 
 
 class Live:
-    """A stream of the caller. A stream that breaks is no reason to stop the run."""
+    """A stream of the caller. A write error does not stop the run."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -38,7 +38,7 @@ class Live:
                 self._stream.write(data)
                 self._stream.flush()
                 return
-            # Not through the stream's own buffer: bytes that cannot be written would stay there.
+            # Bypass the stream's buffer: bytes that cannot be written would stay in it.
             rest = memoryview(data)
             while rest:
                 try:
@@ -50,9 +50,9 @@ class Live:
 
 
 class Copier(threading.Thread):
-    """Copies the pipes of a run to the caller's streams and to `keep`, with the number of the
-    stream. It reads until the pipes end or, once `drain` is called, until they are empty: a process
-    that keeps a pipe open cannot block the run."""
+    """Copies the pipes of a run to the caller's streams, and calls `keep` with the number of the
+    stream and the bytes. It reads until the pipes end. After a call of `drain`, it reads until they
+    are empty, so that a process that keeps a pipe open cannot block the run."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Copier(threading.Thread):
             self._failed()
 
     def drain(self) -> None:
-        """Waits until all output has been copied. Raises the error of the thread, if any."""
+        """Wait until all output is copied. Raise the error of the thread, if any."""
         self._is_draining = True
         os.write(self._wake_writer, b"!")
         self.join()
@@ -104,9 +104,9 @@ class Copier(threading.Thread):
 
 
 class Keeper:
-    """A file that takes any number of bytes and never holds more than the limit. The first half
-    of the limit is written once; the second half is a ring that always has the latest. In the end
-    a line between the two says how many bytes are missing."""
+    """A file with a size limit. Its first half stores the first bytes. Its second half is a ring
+    buffer with the latest bytes. At the end, a line between the two parts gives the number of
+    missing bytes."""
 
     def __init__(self, path: str, limit: int) -> None:
         self._path = path
@@ -120,7 +120,7 @@ class Keeper:
         self._file.write(data[:room])
         self._written += min(room, len(data))
         rest = memoryview(data)[room:]
-        # Of more than the whole ring only the end would stay.
+        # Skip bytes that later bytes of the same data would overwrite.
         skipped = max(0, len(rest) - self._ring)
         if skipped:
             self._written += skipped
@@ -138,14 +138,14 @@ class Keeper:
         return (self._written - self._half) % self._ring if self._ring else 0
 
     def finish(self) -> bool:
-        """Puts the parts in their order; whether something is missing between them."""
+        """Put the parts in order. Return whether bytes are missing between them."""
         missing = self._written - self._half - self._ring
         if missing > 0:
             oldest = self._half + self._position()
             joined = f"{self._path}.joined"
             with open(joined, "wb") as whole:
                 self._copy(0, self._half, whole)
-                whole.write(f"\n[interlock: {missing} bytes are not kept here]\n".encode())
+                whole.write(f"\n[interlock: {missing} bytes are not stored]\n".encode())
                 self._copy(oldest, self._half + self._ring, whole)
                 self._copy(self._half, oldest, whole)
             os.replace(joined, self._path)
@@ -159,13 +159,13 @@ class Keeper:
             start += len(block)
 
     def close(self) -> None:
-        # Bytes that could not be written stay in the buffer, and fail here again.
+        # If a write failed, its bytes are still in the buffer, and closing fails too.
         with suppress(OSError):
             self._file.close()
 
 
 class _Arrival:
-    """Bytes of one stream that came at once; `left` of them are not stored yet."""
+    """Bytes of one stream from one read. `left` of them are not stored yet."""
 
     def __init__(self, stream: int, left: int) -> None:
         self.stream = stream
@@ -173,9 +173,9 @@ class _Arrival:
 
 
 class Transcript:
-    """Both streams of a run in the order of arrival. Each stream is masked by itself, since bytes
-    of the other would cut a secret in two. Bytes that a masker holds back keep their place: later
-    bytes wait for them up to a limit, and then go first."""
+    """Both streams of a run in the order of arrival. Each stream has its own masker, because bytes
+    of the other stream could split a secret. A masker can hold bytes back. Later bytes of the other
+    stream wait for them, up to a limit. Above the limit, the later bytes are stored first."""
 
     def __init__(self, keeper: Keeper, streams: int = 2) -> None:
         self._keeper = keeper
@@ -197,7 +197,8 @@ class Transcript:
         self._store()
 
     def finish(self) -> bool:
-        """Stores the bytes that are still held back; whether the limit left something out."""
+        """Store the bytes that are still held back. Return whether bytes are missing because of the
+        limit."""
         for masker, settled in zip(self._maskers, self._settled, strict=True):
             settled.extend(masker.feed(b"", last=True))
         self._store()
@@ -215,12 +216,12 @@ class Transcript:
             self._arrivals = deque(arrival for arrival in self._arrivals if arrival.left)
 
     def _take(self, arrival: _Arrival) -> None:
-        """Stores the settled part of this arrival."""
+        """Store the bytes of this arrival that its masker has released."""
         settled = self._settled[arrival.stream]
         while arrival.left and settled:
             piece = settled.popleft()
             if piece.taken > arrival.left:
-                # A mask stands whole where its secret began.
+                # Store a mask whole, at the start of its secret.
                 is_mask = piece.stored in (MASK, b"")
                 at = len(piece.stored) if is_mask else arrival.left
                 settled.appendleft(Piece(piece.taken - arrival.left, piece.stored[at:]))

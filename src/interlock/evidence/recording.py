@@ -1,4 +1,4 @@
-"""`evidence run`: runs a command, and makes the payload of its evidence."""
+"""Run a command for `evidence run`, and make the payload of its evidence."""
 
 import hashlib
 import os
@@ -21,14 +21,14 @@ from interlock.rooms.work.secrets import masked_words
 CANNOT_EXECUTE: Final = 126
 NOT_FOUND: Final = 127
 OUT_OF_TIME: Final = 124
-# Evidence has at most so many words in a list; a longer command is one line.
+# The limits of a list of words in evidence. A longer command is stored as one line.
 MAX_WORDS: Final = 4096
 MAX_WORD_LENGTH: Final = 131_072
 
 
 class NotStarted(Exception):
-    """The command could not be started, so there is nothing to record. The message tells a person
-    why; `status` is the status to exit with."""
+    """The command could not start, so there is no run to record. The message is the reason, for
+    people. `status` is the exit status for the caller."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -36,9 +36,9 @@ class NotStarted(Exception):
 
 
 class Recorded:
-    """The result of a run: the payload of its evidence, the file with the output to be stored, and
-    the status to exit with. `unstarted` says why the command could not be started, if so. Closing
-    it removes the file."""
+    """The result of a run: the payload of its evidence, the file with the output to store, and the
+    exit status for the caller. `unstarted` is the reason if the command could not start. Closing
+    the result deletes the file."""
 
     def __init__(
         self, payload: dict[str, Any], output: str, exit_status: int, unstarted: str | None = None
@@ -66,11 +66,11 @@ def record(
     err: BinaryIO,
     unstarted_too: bool = False,
 ) -> Recorded:
-    """Runs the command in the current directory, with its output live on `out` and `err`.
+    """Run the command in the current directory, with its output live on `out` and `err`.
 
-    Returns when the command and all that it started have ended. In the main thread, signals to
-    this process go on to the command. Raises Usage for wrong arguments, and NotStarted where there
-    is no such command. With `unstarted_too`, that becomes a record as a shell would have it: a
+    Return when the command and all processes that it started have ended. In the main thread,
+    forward signals to the command. Raise Usage for wrong arguments, and NotStarted if the command
+    cannot start. With `unstarted_too`, return a record instead, like that of a shell: an exit
     status, and the reason as the output.
     """
     limits = limits or Limits()
@@ -78,7 +78,9 @@ def record(
     try:
         here = os.getcwd()
     except FileNotFoundError:
-        raise Usage("The directory that you stand in is gone. Stand in another.") from None
+        raise Usage(
+            "The current directory no longer exists. Change to another directory."
+        ) from None
     before = standing(here)
     with _writing():
         folder = tempfile.mkdtemp(prefix="interlock-run-")
@@ -98,7 +100,7 @@ def record(
                 ended = run(command, limits, out, err, keep)
             except OSError as error:
                 is_missing = isinstance(error, FileNotFoundError)
-                why = "there is no such command" if is_missing else error.strerror
+                why = "command not found" if is_missing else error.strerror
                 status = NOT_FOUND if is_missing else CANNOT_EXECUTE
                 unstarted = f"{command[0]}: {why}"
                 if not unstarted_too:
@@ -109,13 +111,13 @@ def record(
             with _writing():
                 cut = transcript.finish()
         if ended.left:
-            Live(err).write(f"interlock: processes that do not end: {ended.left}\n".encode())
+            Live(err).write(f"interlock: cannot end these processes: {ended.left}\n".encode())
         payload = _payload(command, here, before, ended, transcript, output, cut=cut)
         exit_status = payload["exit_code"]
         if ended.received is not None:
             exit_status = 128 + ended.received
         elif ended.out_of_time:
-            # A command that ended well because its time was over has not finished its work.
+            # A command that exits with 0 because of its time limit has not finished its work.
             exit_status = exit_status or OUT_OF_TIME
         return Recorded(payload, output, exit_status, unstarted)
     except BaseException:
@@ -125,33 +127,34 @@ def record(
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Within it, code writes to our temporary file. Raises Usage where that fails."""
+    """Raise Usage if code in the block cannot write the temporary file."""
     try:
         yield
     except OSError as error:
         raise Usage(
-            f"The output cannot be stored: {error.strerror}. Make room for temporary "
-            "files, or name another directory for them in TMPDIR."
+            f"Cannot store the output: {error.strerror}. Free space for temporary files, or set "
+            "TMPDIR to another directory."
         ) from None
 
 
 def _check(command: Sequence[str], limits: Limits) -> None:
     if not command or not command[0]:
-        raise Usage("Say what to run: interlock evidence run -- COMMAND...")
+        raise Usage("No command given. Name it: interlock evidence run -- COMMAND...")
     if any("\0" in word for word in command):
-        raise Usage("No word of a command can hold a NUL character.")
+        raise Usage("A word of the command contains a NUL character. Remove it.")
     if limits.time_s is not None and limits.time_s <= 0:
-        raise Usage("A time limit is more than nothing, for example 10m.")
+        raise Usage("The time limit must be greater than 0, for example 10m.")
     if limits.output_bytes < 0:
-        raise Usage("An output limit is a number of bytes.")
+        raise Usage("The output limit must not be negative.")
     if limits.memory_bytes is None:
         return
     if not sys.platform.startswith("linux"):
-        raise Usage("This system cannot limit the memory of a process. Leave out --memory-limit.")
+        raise Usage("This system cannot limit the memory of a process. Omit --memory-limit.")
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    too_much = most != resource.RLIM_INFINITY and limits.memory_bytes > most
-    if limits.memory_bytes < 1024 or too_much:
-        raise Usage(f"A memory limit is at least 1024 bytes, and here at most {most}.")
+    is_bounded = most != resource.RLIM_INFINITY
+    if limits.memory_bytes < 1024 or (is_bounded and limits.memory_bytes > most):
+        bound = f", and at most {most} on this system" if is_bounded else ""
+        raise Usage(f"The memory limit must be at least 1024 bytes{bound}.")
 
 
 def _payload(
@@ -166,8 +169,8 @@ def _payload(
 ) -> dict[str, Any]:
     words, masked = masked_words(command)
     is_short = len(words) <= MAX_WORDS and all(len(word) <= MAX_WORD_LENGTH for word in words)
-    # Relative to the repository, or else the directory's own name: evidence does not disclose the
-    # paths of a machine.
+    # The path in the repository, or else the directory's name: evidence does not disclose the paths
+    # of a machine.
     if before:
         place = os.path.relpath(os.path.realpath(here), os.path.realpath(before.root))
     else:

@@ -1,10 +1,12 @@
-"""Runs a command until it and every process that it started have ended.
+"""Run a command until it and every process that it started have ended.
 
-The command gets a process group of its own, so that a signal to it reaches all of a pipeline. At
-a terminal it stays in ours: it can read the keyboard, and Ctrl-C and Ctrl-Z reach both.
+The command gets its own process group, so that a signal to the group reaches all processes of a
+pipeline. At a terminal, the command stays in Interlock's group. There it can read the keyboard, and
+Ctrl-C and Ctrl-Z reach both.
 
-On Linux this process adopts every orphan below it, so that it finds a daemon that left its parent,
-its group and its session. On other systems it finds those below it or in the command's group.
+On Linux, this process adopts all orphaned descendants, so it finds a daemon that left its parent,
+its group and its session. On other systems, it finds its descendants and the processes of the
+command's group.
 """
 
 import ctypes
@@ -26,9 +28,9 @@ from interlock.machine.processes import Process
 
 TICK_S: Final = 0.02
 REAP_INTERVAL_S: Final = 5.0
-# How long to try to end a process that cannot be ended, such as one of another user.
+# The timeout for ending a process that cannot be ended, such as a process of another user.
 STUBBORN_S: Final = 5.0
-# The same signal to us and to our group within this time is one signal.
+# A signal to this process, and the same signal to its group within this time, count as one.
 SAME_SIGNAL_S: Final = 0.05
 FORWARDED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 TYPED: Final = (signal.SIGINT, signal.SIGQUIT)
@@ -36,17 +38,17 @@ ADOPTS: Final = sys.platform.startswith("linux")
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
 
-# The number of a signal that we got, or a message of a thread.
+# The number of a signal to this process, or a message of a thread.
 Event = int | Literal["ended", "copying failed"]
 Events = queue.SimpleQueue[Event]
 
-# This process as a whole adopts orphans, and nothing tells which run they came from.
+# The whole process adopts orphans, and an orphan does not show which run started it.
 _one_at_a_time = threading.Lock()
 
 
 class Limits(NamedTuple):
-    """The limits of a run. Memory is per process; `grace_s` is the time between asking a process
-    to end and killing it."""
+    """The limits of a run. The memory limit is per process. `grace_s` is the time between SIGTERM
+    and SIGKILL."""
 
     time_s: float | None = None
     output_bytes: int = 64 << 20
@@ -55,8 +57,8 @@ class Limits(NamedTuple):
 
 
 class CommandEnd(NamedTuple):
-    """How a command ended. `status` is negative when a signal ended it; `received` is the signal
-    that we got meanwhile; `left` are processes that could not be ended."""
+    """The end of a command. `status` is negative if a signal ended it. `received` is the signal
+    that this process got during the run. `left` are processes that could not be ended."""
 
     status: int
     received: int | None
@@ -72,24 +74,24 @@ def run(
     err: BinaryIO,
     keep: Callable[[int, bytes], None],
 ) -> CommandEnd:
-    """Runs the command in the current directory, and returns when all of its processes have ended.
-    Its output goes to `out` and `err` and, with the number of the stream, to `keep`. Raises OSError
-    when the command cannot be started."""
+    """Run the command in the current directory, and return when all of its processes have ended.
+    Its output goes to `out` and `err` and, with the number of the stream, to `keep`. Raise OSError
+    if the command cannot start."""
     with _one_at_a_time, _adopting():
         family = _Family()
         events: Events = queue.SimpleQueue()
         try:
-            # A terminal is our input, and we are in its foreground.
+            # Standard input is a terminal, and this process is in its foreground.
             at_terminal = os.tcgetpgrp(0) == os.getpgrp()
         except OSError:
             at_terminal = False
         try:
-            # Where both lead to one place, one pipe keeps the exact order of the output.
+            # If both streams are one file, one pipe preserves the exact order of the output.
             is_same = os.path.sameopenfile(out.fileno(), err.fileno())
         except (OSError, ValueError):
             is_same = False
         if limits.memory_bytes is not None and shutil.which(command[0]) is not None:
-            # A shell sets the limit, since no code of ours may run between fork and exec.
+            # A shell sets the limit, because Python code is not safe between fork and exec.
             kilobytes = str(limits.memory_bytes // 1024)
             command = ["/bin/sh", "-c", 'ulimit -v "$0" && exec "$@"', kilobytes, *command]
         with ExitStack() as stack, _signals_to(events):
@@ -108,7 +110,8 @@ def run(
                 failed=lambda: events.put("copying failed"),
             )
             copier.start()
-            # Our signal handlers are back by then, so a signal ends the wait for a slow reader.
+            # This callback runs after the original signal handlers are restored, so a signal ends
+            # the wait for a slow reader.
             stack.callback(copier.drain)
             family.follow(child.pid, os.getpgrp() if at_terminal else child.pid)
             try:
@@ -159,7 +162,7 @@ def _until_ended(
             ended_at = now
             asks_to_end = bool(family.living())
         elif event == "copying failed":
-            kill_at = now  # the output cannot be kept, so there is no use in going on
+            kill_at = now  # without its output, the run is useless
         elif event is None:
             limit_s = limits.time_s
             if limit_s is not None and ended_at is None and now >= started + limit_s:
@@ -167,7 +170,7 @@ def _until_ended(
             if kill_at is not None and now >= kill_at:
                 family.signal(signal.SIGKILL)
             else:
-                family.living()  # reaps the orphans that have ended
+                family.living()  # reaps ended orphans
         elif received == event and now - received_at < SAME_SIGNAL_S:
             continue
         elif received is not None or out_of_time or ended_at is not None:
@@ -175,12 +178,12 @@ def _until_ended(
         else:
             received, received_at = event, now
             if event not in TYPED:
-                # The sender of such a signal does not wait for long.
+                # The sender of such a signal does not wait long.
                 kill_at = now + limits.grace_s
             with suppress(ProcessLookupError, PermissionError):
                 if not at_terminal:
                     os.killpg(child.pid, event)
-                elif event not in TYPED:  # the terminal has sent a typed one to the command too
+                elif event not in TYPED:  # the terminal sends a typed signal to the command itself
                     child.send_signal(event)
         if asks_to_end and kill_at is None:
             kill_at = now + limits.grace_s
@@ -197,7 +200,8 @@ def _until_ended(
 
 @contextmanager
 def _signals_to(events: Events) -> Iterator[None]:
-    """Within it, signals to us become events. Signals that we ignore stay ignored."""
+    """Turn signals to this process into events for the length of the block. Ignored signals stay
+    ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -219,7 +223,8 @@ def _signals_to(events: Events) -> Iterator[None]:
 
 @contextmanager
 def _adopting() -> Iterator[None]:
-    """Within it, orphans below us become our children, where the system can do that."""
+    """For the length of the block, make orphaned descendants children of this process, if the
+    system supports it."""
     if not ADOPTS:
         yield
         return
@@ -234,7 +239,7 @@ def _adopting() -> Iterator[None]:
 
 
 class _Family:
-    """All processes that came of one command, and none that ran before it."""
+    """All processes that one command started, and no process that ran before it."""
 
     def __init__(self) -> None:
         self._earlier = {(process.pid, process.started) for process in processes.every()}
@@ -242,11 +247,11 @@ class _Family:
         self._group: int | None = None
 
     def follow(self, command: int, group: int) -> None:
-        """The command, which another thread reaps, and the group in which it runs."""
+        """Set the command, which another thread reaps, and its process group."""
         self._command, self._group = command, group
 
     def living(self) -> list[int]:
-        """The pids of those that live. Reaps those that have ended."""
+        """Return the pids of the running processes. Reap the ended ones."""
         found = [
             process
             for process in processes.every()
@@ -274,7 +279,7 @@ class _Family:
         return living
 
     def signal(self, number: int) -> list[int]:
-        """Sends the signal to all that live; returns their pids."""
+        """Send the signal to all running processes, and return their pids."""
         living = self.living()
         for pid in living:
             with suppress(ProcessLookupError, PermissionError):
@@ -284,7 +289,7 @@ class _Family:
         return living
 
     def end(self, limit_s: float) -> None:
-        """Kills all, and those that they start meanwhile, until none is left or the time is up."""
+        """Kill all processes, also new ones, until none is left or the time limit is reached."""
         deadline = time.monotonic() + limit_s
         while self.signal(signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -1,7 +1,8 @@
-"""A run in a file, written by a shell that reaches neither workspace nor server, until a process
-hands it over. The file is one JSON object: the payload, the output in base64, and the key under
-which the run is recorded once. The file's name contains the session of the client, where the client
-tells its shell, so that a hook of the same session can hand the run over."""
+"""Spool files: `evidence run` writes a run to a file while offline, and another process submits it.
+
+A file is one JSON object: the payload, the output in base64, and the idempotency key of the run. If
+the client sets its session in the environment of its shell, the file's name contains the session.
+Then a hook of the same session can submit the run."""
 
 import base64
 import fcntl
@@ -19,9 +20,9 @@ from interlock.errors import DigestMismatch, TooLarge, Usage
 from interlock.verbs.addresses import filename
 
 FORM: Final = "interlock-run-1"
-# In these variables a client tells its shell the session.
+# The variables in which clients set the session for their shell.
 SESSIONS: Final = ("INTERLOCK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
-# Hooks hand over the first; the user who ran the command hands over the second.
+# Hooks submit files with the first ending. The user submits files with the second one.
 WAITING: Final = ".json"
 REFUSED: Final = ".json.refused"
 MEMBERS: Final = {"form", "key", "payload", "output"}
@@ -32,7 +33,8 @@ _BLOCK: Final = 3 << 18  # a multiple of three, so that the blocks of base64 joi
 
 
 def new_key() -> str:
-    """A key under which a run is recorded once, even if it is handed over more than once."""
+    """Return an idempotency key: the node records the run once, even if several processes submit
+    it."""
     return f"run-{os.urandom(16).hex()}"
 
 
@@ -44,12 +46,12 @@ def write(
     *,
     ending: str = WAITING,
 ) -> str:
-    """Writes the run to a new file and returns its path; `output` is the path of the output. Only
-    its owner may read the file, and it appears whole or not at all. Raises TooLarge and Usage."""
+    """Write the run to a new file, and return its path. `output` is the path of the output. Only
+    the owner can read the file. It appears atomically. Raise TooLarge or Usage."""
     if os.path.getsize(output) > MAX_OUTPUT_BYTES:
         raise TooLarge(
             f"The output is larger than {MAX_OUTPUT_BYTES} bytes, the limit of a spool file. Run "
-            "it again with a smaller output limit."
+            "the command again with a smaller --output-limit."
         )
     directory = directory or tempfile.gettempdir()
     session = next(filter(None, map(os.environ.get, SESSIONS)), None)
@@ -58,7 +60,7 @@ def write(
         descriptor, part = tempfile.mkstemp(".part", _prefix(session), directory)
         try:
             with os.fdopen(descriptor, "wb") as file, open(output, "rb") as source:
-                # By blocks: a large output does not fit into the memory of every machine.
+                # Copy in blocks: a large output may not fit into memory.
                 file.write(head.removesuffix("}").encode() + b', "output": "')
                 while block := source.read(_BLOCK):
                     file.write(base64.b64encode(block))
@@ -72,14 +74,14 @@ def write(
             raise
     except OSError as trouble:
         raise Usage(
-            f"The run cannot be written to {directory}: {trouble.strerror}. Name a directory that "
-            "can be written to."
+            f"Cannot write the run to {directory}: {trouble.strerror}. Name a writable directory: "
+            "--spool DIR"
         ) from None
     return path
 
 
 def waiting(session: str) -> list[str]:
-    """The runs of this session that wait in the default directory, oldest first."""
+    """Return the spool files of this session in the default directory, oldest first."""
     directory = tempfile.gettempdir()
     try:
         names = [name for name in os.listdir(directory) if name.startswith(_prefix(session))]
@@ -88,7 +90,7 @@ def waiting(session: str) -> list[str]:
     found = []
     for name in names:
         path = os.path.join(directory, name)
-        with suppress(FileNotFoundError):  # another hook has handed it over meanwhile
+        with suppress(FileNotFoundError):  # another hook has submitted and deleted it
             found += [(os.lstat(path).st_mtime_ns, path)] if name.endswith(WAITING) else []
     return [path for _, path in sorted(found)]
 
@@ -99,8 +101,8 @@ def _prefix(session: str | None) -> str:
 
 @contextmanager
 def in_hand(path: str) -> Iterator[bool]:
-    """Whether this process alone may hand the run over within the block, and no other has done so.
-    The lock ends with the process."""
+    """Lock the file for the length of the block. Yield whether this process has the lock and the
+    file still exists: then only this process may submit the run. The lock ends with the process."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -118,8 +120,9 @@ def in_hand(path: str) -> Iterator[bool]:
 
 
 def read(path: str) -> tuple[str, dict[str, Any], bytes]:
-    """The key, the payload and the output of the run in a file. The payload is marked as spooled.
-    Raises only Usage, TooLarge, InvalidMessage or DigestMismatch, whatever the file contains."""
+    """Return the key, the payload and the output of the run in a file. The payload is marked as
+    spooled. For an invalid file, raise Usage, TooLarge, InvalidMessage or DigestMismatch, and no
+    other error."""
     from interlock.rooms.mail.payloads import check
 
     most = MAX_OUTPUT_BYTES * 4 // 3 + MAX_PAYLOAD_BYTES
@@ -129,15 +132,19 @@ def read(path: str) -> tuple[str, dict[str, Any], bytes]:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise Usage(f"{path} is not a file. Name the one that evidence run wrote.")
+                raise Usage(
+                    f"{path} is not a regular file. Name a file that interlock evidence run wrote."
+                )
             if status.st_size > most:
-                raise TooLarge(f"{path} is larger than any spool file: {status.st_size} bytes.")
+                raise TooLarge(
+                    f"{path} has {status.st_size} bytes. A spool file has at most {most} bytes."
+                )
             contents = file.read(most + 1)
     except (OSError, ValueError) as trouble:
-        why = getattr(trouble, "strerror", None) or "that is no path"
-        gone = " Once a hook has handed it over, it is gone, and the run is recorded."
+        why = getattr(trouble, "strerror", None) or "it is not a valid path"
+        gone = " If a hook has submitted the file, the run is recorded and the file is deleted."
         raise Usage(
-            f"{path} cannot be read: {why}. Name the file that evidence run wrote."
+            f"Cannot read {path}: {why}. Name a file that interlock evidence run wrote."
             + (gone if isinstance(trouble, FileNotFoundError) else "")
         ) from None
     try:
@@ -146,19 +153,23 @@ def read(path: str) -> tuple[str, dict[str, Any], bytes]:
         spooled = None
     is_run = isinstance(spooled, dict) and set(spooled) == MEMBERS and spooled["form"] == FORM
     if not is_run or not isinstance(spooled["key"], str) or not _KEY.fullmatch(spooled["key"]):
-        raise Usage(f"{path} is no spool file of a run, or only a part of one. Run it again.")
+        raise Usage(f"{path} is not a complete spool file of a run. Run the command again.")
     payload = check("evidence", spooled["payload"])
     if payload["kind"] != "run":
-        raise Usage(f"{path} holds no run. Evidence of other kinds is added with evidence add.")
+        raise Usage(
+            f"{path} contains evidence of the kind {payload['kind']}, not a run. Add it with the "
+            "other flags of interlock evidence add."
+        )
     try:
         output = base64.b64decode(spooled["output"], validate=True)
     except (ValueError, TypeError):
-        raise Usage(f"The output in {path} is not base64. Run it again.") from None
+        raise Usage(f"The output in {path} is not valid base64. Run the command again.") from None
     promised = payload["output"]
     digest = hashlib.sha256(output).hexdigest()
     if len(output) != promised["size"] or digest != promised["sha256"]:
         raise DigestMismatch(
-            f"The output in {path} is not the one that was recorded. Run it again."
+            f"The output in {path} does not match its recorded size and digest. Run the command "
+            "again."
         )
     return spooled["key"], payload | {"spooled": True}, output
 
@@ -166,7 +177,7 @@ def read(path: str) -> tuple[str, dict[str, Any], bytes]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a member is given twice")
+        raise ValueError("a member occurs twice")
     return made
 
 

@@ -1,5 +1,5 @@
-"""The commit and tree that a run stands for. All facts come from git, and nothing is written into
-the repository: a dirty tree gets its id through an index and an object directory of our own."""
+"""Find the commit and the tree of a run. All facts come from git, and the repository does not
+change: a temporary index and a temporary object directory give a dirty tree its id."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from interlock.machine import git
 
-# Hashing a large tree takes long; a git that hangs must not hang the run.
+# Hashing a large tree takes long, but a hanging git must not block the run.
 PATIENCE_S = 300
 
 _QUIET = (
@@ -19,7 +19,7 @@ _QUIET = (
 
 
 class Standing(NamedTuple):
-    """The checkout: the commit, if there is one, and the tree as it is in the working directory."""
+    """A checkout: its commit, if there is one, and the tree of its working directory."""
 
     commit: str | None
     tree: str | None
@@ -28,15 +28,15 @@ class Standing(NamedTuple):
 
 
 def standing(place: str = ".") -> Standing | None:
-    """The checkout at this place; None outside a repository, without git, or where git refuses to
-    read it. A tree that git cannot hash is None, and dirty."""
+    """Return the checkout at this place; None outside a repository, without git, or if git refuses
+    to read the repository. If git cannot hash the tree, the tree is None and dirty."""
     root = _git(place, "rev-parse", "--show-toplevel")
     if not root:
         return None
     head = artifact("HEAD", place)
     changes = _git(root, "status", "--porcelain", "-z", "-unormal", "--ignore-submodules=none")
-    # The files whose changes git was told to ignore. The files that a sparse checkout leaves out
-    # are not among them.
+    # Files that are marked assume-unchanged or skip-worktree, without the files that a sparse
+    # checkout omits.
     listed = _git(root, "ls-files", "-v", "-z") or ""
     tagged = [(entry[:1], entry[2:]) for entry in listed.split("\0") if entry]
     overlooked = [
@@ -52,15 +52,15 @@ def standing(place: str = ".") -> Standing | None:
 
 
 def unchanged(before: Standing) -> bool:
-    """Whether a clean checkout is still clean after the run: the same commit, and no change of a
-    tracked file. New untracked files do not change the tree that it ran on."""
+    """Return whether a clean checkout is still clean after the run: the same commit, and no change
+    of a tracked file. New untracked files do not change the tree of the run."""
     head = _git(before.root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     status = ("status", "--porcelain", "-z", "-uno", "--ignore-submodules=untracked")
     return head == before.commit and _git(before.root, *status) == ""
 
 
 def artifact(commit: str, place: str = ".") -> tuple[str, str] | None:
-    """The full id of a revision's commit and that of its tree; None where there is none."""
+    """Return the full ids of a revision's commit and tree; None if they do not exist."""
     if commit.startswith("-") or "\0" in commit:
         return None
     found = _git(place, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
@@ -85,11 +85,12 @@ def _working_tree(root: str, overlooked: list[str]) -> str | None:
         }
         os.mkdir(environment["GIT_OBJECT_DIRECTORY"])
         try:
-            # With a copy of the index, git reads only the files that have changed. The copy keeps
-            # its time, by which git knows the files that may have changed while they were added.
+            # With a copy of the index, git reads only the files that have changed. The copy must
+            # keep the time of the index, by which git recognises files that changed while they were
+            # added.
             shutil.copy2(os.path.join(root, index), environment["GIT_INDEX_FILE"])
         except FileNotFoundError:
-            pass  # nothing was ever added
+            pass  # the repository has no index yet
         except OSError:
             return None
         for mark in ("--no-assume-unchanged", "--no-skip-worktree") if overlooked else ():
@@ -103,7 +104,7 @@ def _working_tree(root: str, overlooked: list[str]) -> str | None:
 def _git(
     place: str, *words: str, more: dict[str, str] | None = None, stdin: str = ""
 ) -> str | None:
-    """The output of git, independent of the user's settings; None when it fails."""
+    """Return the output of git, independent of the user's settings; None if git fails."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
     data = os.fsencode(stdin)
     return git.git_output(place, *_QUIET, *words, more=quiet, stdin=data, patience_s=PATIENCE_S)

@@ -308,7 +308,7 @@ def _printed_and_measured(shop: Workshop, end: str, megabytes: int) -> int:
     assert run["produced"] == size
     assert limit <= run["output"]["size"] <= limit + 200
     kept = shop.kept(run["id"])
-    assert f"[interlock: {size - limit} bytes are not kept here]".encode() in kept
+    assert f"[interlock: {size - limit} bytes are not stored]".encode() in kept
     assert hashlib.sha256(kept).hexdigest() == run["output"]["sha256"]
     return peak
 

@@ -81,7 +81,11 @@ def test_successful_checks_pass_their_gate(shop: Workshop) -> None:
     [
         ("exit 4", {}, "exited 4"),
         ("true", {"exit_code": "1"}, "exited 0"),
-        ("echo hullo", {"pattern": '"^hello$"'}, "exited 0, and its output lacks '^hello$'"),
+        (
+            "echo hullo",
+            {"pattern": '"^hello$"'},
+            "exited 0, but its output does not match '^hello$'",
+        ),
         (
             f"exec {sys.executable} -c 'import time; time.sleep(600)'",
             {"time_limit": '"1s"'},
@@ -112,7 +116,7 @@ def test_unsuccessful_check_fails_its_gate(
 
 @pytest.mark.parametrize(
     ("command", "status", "why"),
-    [("no-such-command", 127, "there is no such command"), ("./greet.sh", 126, "denied")],
+    [("no-such-command", 127, "command not found"), ("./greet.sh", 126, "denied")],
 )
 def test_check_that_cannot_start_fails_and_adds_evidence(
     shop: Workshop, command: str, status: int, why: str
@@ -124,7 +128,7 @@ def test_check_that_cannot_start_fails_and_adds_evidence(
     assert (done.status, done.json["code"]) == (1, "GATES_NOT_PASSED")
     bad_one = done.json["gates"][0]["checks"][1]
     assert (bad_one["met"], bad_one["exit_code"]) == (False, status)
-    assert bad_one["why"].startswith(f"cannot be run: {command}: ")
+    assert bad_one["why"].startswith(f"could not start: {command}: ")
     (verdict,) = verdicts(shop)
     assert (verdict["verdict"], verdict["fix"]) == ("fail", [command])
     assert runs(shop)[1]["exit_code"] == status
