@@ -150,7 +150,8 @@ def test_commit_of_another_repository_needs_a_known_or_given_tree(shop: Workshop
     shop.place.cwd.mkdir()
     answer = shop.place.ok(*submit, "--commit", first)
     assert answer["task"]["artifact"] == {"commit": first, "tree": tree}
-    assert "--tree" in shop.place.no("USAGE", *submit, *here)["message"]
+    refused = shop.place.no("USAGE", *submit, *here)["message"]
+    assert f"The tree of the commit {later[:12]} is unknown" in refused
     answer = shop.place.ok(*submit, *here, *given)
     assert answer["task"]["artifact"] == {"commit": later, "tree": given[1]}
     for words in ((), ("--commit", later[:12]), ("--commit", "main")):
