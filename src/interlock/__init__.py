@@ -1,12 +1,12 @@
 """Interlock: where the work of AI coding agents becomes coordinated, gated and auditable.
 
-`interlock.connect` is the Python client. It is loaded when it is first used: every command imports
-this package before anything else.
+`interlock.connect` is the Python client. It is loaded on first use, because every command imports
+this package, and few need the client.
 """
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # typing's own takes longer to import than all this
+TYPE_CHECKING = False  # importing `typing` takes longer than the rest of this module
 if TYPE_CHECKING:
     from interlock.client import connect as connect
 else:

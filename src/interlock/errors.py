@@ -72,6 +72,13 @@ def message(*parts: str) -> str:
     return joined
 
 
+TO_RESUME = Remedy(
+    "To resume it: interlock resume",
+    http="To resume it: `POST /v1/resume`",
+    mcp="Wait, or ask your user.",
+)
+
+
 class Refusal(Exception):
     """The request was refused."""
 
@@ -400,11 +407,7 @@ class Paused(NotAvailable):
 
     code = "PAUSED"
     title = "Paused"
-    remedy = Remedy(
-        "To resume it: interlock resume",
-        http="To resume it: `POST /v1/resume`",
-        mcp="Wait, or ask your user.",
-    )
+    remedy = TO_RESUME
 
 
 class EngineUnavailable(NotAvailable):

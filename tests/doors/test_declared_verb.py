@@ -253,7 +253,7 @@ def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(paint: type[
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "at most so many, default 10",
+                    "description": "the maximum number of results, default 10",
                 },
             },
             "required": ["item"],

@@ -81,7 +81,10 @@ def test_of_very_many_findings_the_first_are_told_and_the_others_counted(joined:
     assert [each["subject"] for each in found[:-1]] == [
         f"@Missing_{number:02}" for number in range(MAX_FINDINGS)
     ]
-    assert found[-1]["message"] == "And 5 more like these."
+    assert (
+        found[-1]["message"]
+        == "This check has 5 more findings. Solve these first, then check again."
+    )
 
 
 def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -> None:
@@ -139,7 +142,7 @@ def test_a_check_that_cannot_be_made_is_a_finding(
 
     monkeypatch.setitem(doctor.PRIVATE, "gates-held", broken)
     found = only_finding(joined, "gates-held")
-    assert found["message"] == "This could not be looked at: by accident"
+    assert found["message"] == "This check failed with an error: by accident"
 
 
 # --- tokens

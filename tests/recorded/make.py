@@ -2,12 +2,12 @@
 
     python tests/recorded/make.py
 
-The program records the days below that have no recording. It plays the rows of `world/rows` until
-each kind of fact occurs in a recording. Then it folds the recordings again whose state was written
-down under another schema.
+The program records the days below that have no recording. It runs the rows of `world/rows` until
+each kind of fact occurs in a recording. Then it folds again the recordings whose expected state has
+another schema.
 
-A recording is history: it is made once and then kept as it is. When the state's schema changes,
-the same facts give another digest.
+A recording is made once and never changed. When the state's schema changes, the same facts give
+another digest.
 """
 
 import json
@@ -92,8 +92,8 @@ from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# A day that no real clock has reached: a restore stamps its epoch with the machine's own clock,
-# and a clock behind the log leaves the log's time where the script put it.
+# A day that no real clock has reached. A restore uses the machine's own clock for its epoch, and a
+# clock behind the log does not change the log's time.
 MORNING = 1_893_999_600_000
 MINUTE = 60_000
 OWNER = Credentials(owner=True)
@@ -104,7 +104,7 @@ VERIFIER = "a" * 64
 
 
 class Day:
-    """A workspace, a clock that only moves when it is told to, and who has joined so far."""
+    """A workspace with a clock that the script moves."""
 
     def __init__(self, directory: str) -> None:
         self.now = MORNING
@@ -116,17 +116,17 @@ class Day:
     def later(self, minutes: float) -> None:
         self.now += round(minutes * MINUTE)
 
-    def do(self, who: Credentials, act: Any) -> Answer:
+    def do(self, who: Credentials, request: Any) -> Answer:
         self.later(0.1)
-        return self.node.call(who, act)
+        return self.node.call(who, request)
 
-    def refuse(self, who: Credentials, act: Any) -> None:
+    def refuse(self, who: Credentials, request: Any) -> None:
         try:
-            self.do(who, act)
+            self.do(who, request)
         except Refusal as refusal:
             self.refused.append(refusal.code)
         else:
-            raise AssertionError(f"{act} was not refused")
+            raise AssertionError(f"{request} was not refused")
 
     def send(self, who: Credentials, to: str, type: str, payload: Answer, **more: Any) -> str:
         self.later(0.1)
@@ -134,7 +134,7 @@ class Day:
         return str(sent["message"]["id"])
 
     def token(self, prefix: str = token_format.PREFIX) -> tuple[str, str]:
-        """A token that is a secret to nobody, and its hash."""
+        """A predictable token, and its hash."""
         self._secrets += 1
         token = token_format.compose(bytes([self._secrets]) * token_format.SECRET_BYTES, prefix)
         return token, token_format.hashed(token)
@@ -146,7 +146,7 @@ class Day:
 
 
 class Cast:
-    """Who acts in the day."""
+    """The senders of the day."""
 
     def __init__(self, day: Day) -> None:
         self.cli = day.join("otto", "cli", label="otto in a terminal")
@@ -172,7 +172,7 @@ def identity(day: Day, cast: Cast) -> None:
 
 
 def mail(day: Day, cast: Cast) -> str:
-    """Every type that can be sent, to every kind of recipient; gives a message to redact."""
+    """Send every type of message to every kind of recipient. Return a message to redact."""
     cli, desktop, neo, vera = cast.cli, cast.desktop, cast.neo, cast.vera
     day.send(cli, "AGENT:*", "announce", {"text": "otto is here", "client": "cli", "pid": 4711})
     day.send(vera, "@builders", "send", {"text": "Standup at ten.", "content_type": "text/plain"})
@@ -221,7 +221,7 @@ def claims(day: Day, cast: Cast) -> None:
     day.do(cli, RenewClaim(item="B-0444", ttl_s=1800, fence=held["claim"]["fence"]))
     day.do(neo, AcquireClaim(paths=("src/**", "doc/*.md"), repo=REPO))
     day.do(cli, AcquireClaim(paths=("src/a.py",), repo=REPO))
-    # Two wait; the first shows that it is alive, the second does not.
+    # Two senders wait. The first asks again, the second does not.
     day.do(neo, AcquireClaim(item="B-0444", wait_s=3600))
     day.do(vera, AcquireClaim(item="B-0444", wait_s=3600))
     for _ in range(3):
@@ -236,7 +236,7 @@ def claims(day: Day, cast: Cast) -> None:
     day.do(desktop, StopWaiting(item="B-0444"))
     day.later(3)
     day.do(neo, ListInbox())
-    # What an ending session gives up, and what it no longer waits for.
+    # A session that ends releases its claims and leaves its queues.
     window = cli._replace(session="window-1")
     day.do(window, StartSession("window-1"))
     day.do(window, AcquireClaim(item="B-0445", ttl_s=900))
@@ -248,7 +248,7 @@ def claims(day: Day, cast: Cast) -> None:
 
 
 def order(day: Day, cast: Cast, slip: str) -> None:
-    """Settings, refusals that are recorded, a pause, a redaction."""
+    """Settings, recorded refusals, a pause and a redaction."""
     day.do(OWNER, ChangeSetting("recipients", "strict"))
     day.refuse(cast.cli, SendMessage("@nobody", {"text": "anyone?"}, "send"))
     day.do(OWNER, ChangeSetting("recipients", "open"))
@@ -263,7 +263,7 @@ def order(day: Day, cast: Cast, slip: str) -> None:
 
 
 def restore(day: Day, cast: Cast) -> None:
-    """A new epoch, in which trust is given again."""
+    """A new epoch, in which the owner reaffirms tokens."""
     backup = os.path.join(day.directory, "backup.db")
     upkeep.backup(day.node, OWNER, backup)
     day.send(cast.cli, "@vera", "send", {"text": "abandoned"})
@@ -279,7 +279,7 @@ def restore(day: Day, cast: Cast) -> None:
 
 
 def work(day: Day) -> None:
-    """Tasks: one is failed by its gate, mended and done, one is given up, one cancelled."""
+    """Three tasks: one fails at its gate, is fixed and done, one fails, and one is cancelled."""
     cast = Cast(day)
     cli, vera = cast.cli, cast.vera
     day.do(OWNER, CreateGate("review", ("@vera",)))
@@ -304,7 +304,7 @@ def work(day: Day) -> None:
     fix = ("make fmt", "make test")
     day.do(vera, GiveVerdict("B-0450", "review", "fail", note="it is red", fix=fix))
     day.later(20)
-    # The lease has ended; another window goes on, and its fence is another.
+    # The lease has ended. Another window takes the task, and gets another fence.
     window = cli._replace(session="window-2")
     day.do(window, TakeTask("B-0450"))
     day.refuse(cli, SubmitTask("B-0450", "3" * 40, "4" * 40, fence))
@@ -358,7 +358,7 @@ def play(day: Day) -> None:
 
 
 def folded(path: str) -> Answer:
-    """What folding the recorded headers gives, under the schema of this release."""
+    """The state that the recorded headers fold to, under the schema of this release."""
     state = apsw.Connection(":memory:")
     state.execute(folding.TABLES)
     with open(path, "rb") as file:
@@ -374,7 +374,7 @@ def folded(path: str) -> Answer:
 
 
 def expect(path: str) -> None:
-    """Writes down what the recording at `path` folds to."""
+    """Write the expected state of the recording at `path`."""
     expected = folded(path)
     with open(path.removesuffix("l"), "w", encoding="utf-8") as file:
         json.dump(expected, file, indent=2)
@@ -383,16 +383,15 @@ def expect(path: str) -> None:
 
 
 def repair(day: Day) -> None:
-    """What a node writes down when it has put back what its engine had lost. The engine itself is
-    not in the log."""
+    """The fact of a node that restored entries to its engine. The script needs no engine."""
     day.join("otto")
     outcome = {"first": 2, "last": 3, "node": "laptop-0a1b2c"}
     day.node.do(lambda turn: turn.system().append("log_repaired", outcome))
 
 
 def waking(day: Day) -> None:
-    """Clients that are told of their mail at each step, sleepers that are woken, well or in vain,
-    peace and quiet, and commits that cross what others have claimed."""
+    """Clients that get news of their mail at each step, wake-ups that succeed and fail, muted
+    agents, and commits that cross claims."""
     cast = Cast(day)
     neo, vera = cast.neo, cast.vera
     window = cast.cli._replace(session="window-3")
@@ -415,7 +414,7 @@ def waking(day: Day) -> None:
 
 
 def _wakes(day: Day, cast: Cast) -> None:
-    """One that fails and is tried again, one that succeeds, and one whose end nobody tells."""
+    """A wake-up that fails, its retry that succeeds, and one whose end is never recorded."""
     day.send(cast.cli, "@neo-gpt", "send", {"text": "The build waits for you."})
     tried = dispatching.begin(day.node, "neo-gpt", "tmux")
     assert tried is not None
@@ -441,8 +440,8 @@ def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
 
 
 def people(day: Day) -> None:
-    """Rosa is invited, signs in and lets clients act for her, well and badly; another machine
-    joins; tokens come from another bus; and after a restore she begins anew."""
+    """Rosa accepts an invitation, signs in and connects clients, some of which misuse their tokens.
+    Another machine joins. The owner imports tokens. After a restore, Rosa signs in again."""
     cast = Cast(day)
     invited = _invited(day, cast.vera, "kim")
     day.do(cast.vera, RevokeConnection("inv_" + token_format.hashed(invited)[:12]))
@@ -499,7 +498,7 @@ def _asked(agent: str, surface: str | None, code_hash: str) -> GrantConnection:
 def _opened(
     day: Day, who: Credentials, agent: str, surface: str | None
 ) -> tuple[str, Credentials, str]:
-    """The code of a connection, what its client shows, and what refreshes it."""
+    """The code of a connection, the credentials of its client, and its refresh token."""
     code = _granted(day, who, agent, surface)
     (token, hash), (refresh, refresh_hash) = day.token(), day.token(token_format.REFRESH)
     day.do(Credentials(), OpenConnection(code, CLIENT, hash, refresh_hash))
@@ -507,8 +506,8 @@ def _opened(
 
 
 def _connections(day: Day, rosa: Credentials) -> None:
-    """One that goes on, one whose refresh token comes back, one whose code does, one that its
-    client closes, and one that rosa ends."""
+    """A connection that stays open, one with a reused refresh token, one with a reused code, one
+    that its client closes, and one that Rosa revokes."""
     code, phone, refresh = _opened(day, rosa, "otto", "phone")
     day.do(rosa, NameConnection("con_" + token_format.hashed(code)[:12], "my phone"))
     day.send(phone, "@vera", "send", {"text": "From my phone."})
@@ -541,8 +540,8 @@ def _imports(day: Day) -> None:
     day.do(OWNER, LabelToken(token_format.token_id("1" * 64), "neo-gpt, at work"))
 
 
-# The script of each recorded day. The recordings stay as they are. A new day is for a kind of fact
-# that no row appends.
+# The script of each recorded day. The recordings never change. Add a day for a kind of fact that no
+# row appends.
 DAYS: dict[str, Callable[[Day], None]] = {
     "v1": play,
     "v2": work,
@@ -553,7 +552,7 @@ DAYS: dict[str, Callable[[Day], None]] = {
 
 
 def record(path: str, node: Node) -> None:
-    """Exports the log of a node, and writes down what it folds to."""
+    """Export the log of a node, and write the state that it folds to."""
     live = upkeep.state_digest(node)
     audit.export(node, OWNER, path)
     os.chmod(path, 0o644)
@@ -584,7 +583,7 @@ def kinds_in(path: str) -> set[str]:
 
 
 def record_rows() -> None:
-    """Records the log of a row for each kind of fact that no recording has."""
+    """Record the log of a row for each kind of fact that no recording has."""
     missing = set(folding.KINDS).difference(*map(kinds_in, recordings()))
     if not missing:
         return

@@ -1,9 +1,9 @@
-"""Every answer of a real node has the shape that `rooms.answers` states, and nothing besides.
+"""Every answer of a real node has exactly the type that `rooms.answers` declares.
 
 The rows of `world/rows` call every verb, and the test lists their facts as events. The scripts
-below drive a node along further branches that change the members of an answer. Each answer is
-validated against its type with nothing coerced and no other members allowed. Each member that may
-be absent was once there, and once not.
+below drive a node along further branches that change the members of an answer. Pydantic validates
+each answer against its type, coerces no value and allows no other members. Each optional member is
+present in some answer, and absent in another.
 """
 
 import os
@@ -57,12 +57,12 @@ Answer = dict[str, Any]
 COMMIT, TREE = "a" * 40, "b" * 40
 OUTPUT, BINARY = b"2 passed\n", b"\x00\xff"
 
-# What is there in every answer that can be made today, though a log may come to lack it.
+# Optional members that every answer of these scripts has. A log of another release may lack them.
 NEVER_ABSENT = [("Refused", "token")]
 
 
 class Recorder:
-    """A node on a clock of the test's own, and all requests to it with their answers."""
+    """A node with a clock that the test sets, and all requests to it with their answers."""
 
     def __init__(self, directory: Path, engine: str | None = None) -> None:
         self.directory = directory
@@ -71,30 +71,30 @@ class Recorder:
         directory.mkdir()
         self.node = Node(str(directory), clock=lambda: self.ms, engine=engine)
 
-    def call(self, who: Credentials, act: Any) -> Answer:
-        return self._kept(act, self.node.call(who, act))
+    def call(self, who: Credentials, request: Any) -> Answer:
+        return self._record(request, self.node.call(who, request))
 
-    def step(self, who: Credentials, act: Any) -> Answer:
-        """One request of a verb that waits: the caller enters the queue, and does not wait."""
-        return self._kept(act, self.node.call_once(who, act))
+    def step(self, who: Credentials, request: Any) -> Answer:
+        """Make one request of a verb that waits: the caller enters the queue, and does not wait."""
+        return self._record(request, self.node.call_once(who, request))
 
-    def _kept(self, act: Any, answer: Answer) -> Answer:
-        self.recorded.append((type(act), answer))
+    def _record(self, request: Any, answer: Answer) -> Answer:
+        self.recorded.append((type(request), answer))
         return answer
 
-    def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
-        return Credentials(token=self.call(OWNER, identity.Join(name, surface, **said))["token"])
+    def join(self, name: str, surface: str | None = None, **fields: Any) -> Credentials:
+        return Credentials(token=self.call(OWNER, identity.Join(name, surface, **fields))["token"])
 
     def uploaded(self, who: Credentials, data: bytes) -> str:
         return str(self.call(who, mail.PutChunk(data, len(data)))["upload"])
 
-    def send(self, who: Credentials, to: str, text: str = "hello", **said: Any) -> str:
-        sent = self.call(who, mail.SendMessage(to, {"text": text}, "send", **said))
+    def send(self, who: Credentials, to: str, text: str = "hello", **fields: Any) -> str:
+        sent = self.call(who, mail.SendMessage(to, {"text": text}, "send", **fields))
         return str(sent["message"]["id"])
 
 
 def joined(at: Recorder) -> tuple[Credentials, Credentials, Credentials]:
-    """otto-cli and otto-desktop, surfaces of an agent, and vera, a person."""
+    """Join otto-cli and otto-desktop, the surfaces of an agent, and vera, a person."""
     cli = at.join("otto", "cli", label="otto's terminal")
     desktop = at.join("otto", "desktop")
     vera = at.join("vera", kind="human", scopes=("mail", "claim", "work", "admin"))
@@ -227,7 +227,7 @@ def guarding(at: Recorder) -> None:
 
 
 def attending(at: Recorder) -> None:
-    """A client's session at each of its steps, and another that is woken from outside."""
+    """A client's session reports each of its steps, and Interlock wakes another sender."""
     cli, desktop, vera = joined(at)
     at.call(OWNER, workspace.ChangeSetting("wake.quiet_s", "0"))
     at.call(cli, workspace.Attend("start", "test"))
@@ -263,11 +263,11 @@ def attending(at: Recorder) -> None:
 
 
 def tasks(at: Recorder) -> None:
-    """Every way that a task can go."""
+    """Tasks in each of their states."""
     cli, desktop, vera = joined(at)
     at.call(OWNER, work.CreateGate("athena", ("@vera", "@otto")))
-    said: Any = {"priority": "high", "assignee": "@otto", "labels": ("ui",), "brief": "By name."}
-    first = work.CreateTask("Sort it", "T-1", criteria=("it sorts",), gates=("athena",), **said)
+    more: Any = {"priority": "high", "assignee": "@otto", "labels": ("ui",), "brief": "By name."}
+    first = work.CreateTask("Sort it", "T-1", criteria=("it sorts",), gates=("athena",), **more)
     at.call(vera, first)
     at.call(vera, work.CreateTask("Show it", depends_on=("T-1",), assignee="@ghost"))
     at.call(OWNER, work.ListTasks(limit=1))
@@ -302,11 +302,11 @@ def tasks(at: Recorder) -> None:
     relied_on = (ran["evidence"]["id"],)
     by_checks: Any = {"evidence": relied_on, "tree": TREE, "rules": digest(b"make test")}
     at.call(vera, work.GiveVerdict("T-1", "athena", "pass", **by_checks))
-    said = {"kind": "note", "text": "it sorts", "task_id": "T-4", "criterion": 1}
+    payload = {"kind": "note", "text": "it sorts", "task_id": "T-4", "criterion": 1}
     other = work.CreateTask("Note it", "T-4", criteria=("it is noted",), gates=("athena",))
     at.call(vera, other)
     at.call(cli, work.TakeTask("T-4"))
-    note = at.call(cli, work.AddEvidence(said))["evidence"]["id"]
+    note = at.call(cli, work.AddEvidence(payload))["evidence"]["id"]
     at.call(cli, work.SubmitTask("T-4", COMMIT, TREE))
     at.call(vera, work.GiveVerdict("T-4", "athena", "pass", evidence=(note,)))
     at.call(OWNER, work.ShowTask("T-4"))
@@ -421,14 +421,14 @@ def tokens(at: Recorder) -> None:
     at.call(OWNER, identity.ListTokens())
 
 
-def letting_people_in(at: Recorder) -> None:
-    """Rosa, who owns robo, in two browsers; a client that acts as robo, and one that is not open
-    yet; and somebody on another machine."""
-    nobody = Credentials()
-    kept = token_format.hashed("kept by who joins")
+def people_and_connections(at: Recorder) -> None:
+    """Rosa, who owns robo, signs in with two browsers. One client acts as robo, and another has not
+    opened its connection yet. Two invited people join from another machine."""
+    anonymous = Credentials()
+    own_token = token_format.hashed("a token that the invited person made")
     rosa = signed_in(at.node, "rosa", "robo")
     asked = people.SignIn("rosa", VERIFIER, token_format.hashed("in a browser without a name"))
-    at.node.call(nobody, asked)
+    at.node.call(anonymous, asked)
     acting = connected(at.node, rosa, "robo", "phone")
     at.call(OWNER, identity.IdentifyToken(token_format.hashed(acting.token)))
     at.call(OWNER, mail.Explain(at.send(Credentials(acting.token, audience=RESOURCE), "@rosa")))
@@ -440,12 +440,12 @@ def letting_people_in(at: Recorder) -> None:
         OWNER,
         people.Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=token_format.hashed("a code")),
     )
-    at.call(nobody, people.AcceptInvitation("a code", kept))
+    at.call(anonymous, people.AcceptInvitation("a code", own_token))
     code = at.call(OWNER, people.Invite("hanna"))["invitation"]
     at.call(OWNER, people.Invite("hugo", "desk", ("rex",)))
-    withdrawn = at.call(OWNER, people.Invite("nobody"))["id"]
+    withdrawn = at.call(OWNER, people.Invite("gustav"))["id"]
     at.call(OWNER, people.ListConnections())
-    at.call(nobody, people.AcceptInvitation(code))
+    at.call(anonymous, people.AcceptInvitation(code))
     for who in (OWNER, Credentials(token=rosa)):
         at.call(who, people.ListConnections())
     at.call(OWNER, people.NameConnection(acting.id, "her phone"))
@@ -509,13 +509,14 @@ def a_restore(at: Recorder) -> None:
     at.call(OWNER, workspace.ShowLog())
 
 
-def an_engine(at: Recorder) -> None:
-    """A log that a server keeps, which loses an entry, gets it back, and goes away."""
-    beside = at.directory.parent
-    with ValkeyServer(beside / "valkey") as server:
+def an_engine_with_losses(at: Recorder) -> None:
+    """An engine loses an entry, which the node restores, loses another, which the node abandons,
+    and stops."""
+    parent = at.directory.parent
+    with ValkeyServer(parent / "valkey") as server:
         at.node.close()
-        (beside / "node").mkdir()
-        at.node = Node(str(beside / "node"), engine=server.url + "?workspace=joined")
+        (parent / "node").mkdir()
+        at.node = Node(str(parent / "node"), engine=server.url + "?workspace=joined")
         joined(at)
         at.call(OWNER, workspace.ShowStorage())
         lost = at.node.head()
@@ -530,7 +531,7 @@ def an_engine(at: Recorder) -> None:
     _until_troubled(at)
     at.call(OWNER, workspace.ShowStorage())
     at.node.close()
-    at.node = Node(str(beside / "node"))
+    at.node = Node(str(parent / "node"))
     _until_troubled(at)
     at.call(OWNER, workspace.ShowStorage())
 
@@ -545,9 +546,9 @@ def _until_troubled(at: Recorder) -> None:
 
 SCRIPTS = (
     *(an_hour_of_mail, questions, claiming, guarding, attending, tasks, evidence),
-    *(blockers, tokens, letting_people_in, audit, a_restore, an_engine),
+    *(blockers, tokens, people_and_connections, audit, a_restore, an_engine_with_losses),
 )
-# A log that an engine keeps is not restored over its nodes' heads.
+# Only an embedded log can be restored.
 EMBEDDED = (a_restore,)
 
 
@@ -555,7 +556,7 @@ EMBEDDED = (a_restore,)
 def recorded(
     furnished: Furnished, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> list[tuple[type, Answer]]:
-    """The answers to every row and to every script, each in a workspace of its own."""
+    """The answers to every row and every script, each in its own workspace."""
     found: list[tuple[type, Answer]] = []
     rows = [row for row in ROWS if row.kind != "refused" and "python" not in row.not_at]
     for row in rows:
@@ -570,7 +571,7 @@ def recorded(
         engine = "sqlite" if script in EMBEDDED else None
         at = Recorder(tmp_path_factory.mktemp("script") / "workspace", engine)
         script(at)
-        if script is not an_engine:
+        if script is not an_engine_with_losses:
             at.call(OWNER, workspace.ListEvents(limit=2))
             at.call(OWNER, workspace.ListEvents(limit=1000))
         at.node.close()
@@ -580,7 +581,7 @@ def recorded(
 
 @pytest.fixture(autouse=True, scope="module")
 def closed() -> Iterator[None]:
-    """No types but those written, and no members but those named."""
+    """Validate without coercion, and refuse members that a type does not declare."""
     strict = ConfigDict(extra="forbid", strict=True)
     with pytest.MonkeyPatch.context() as patch:
         for kind in _typed_dicts():
@@ -593,7 +594,7 @@ def _typed_dicts() -> list[Any]:
 
 
 @pytest.mark.parametrize("verb", ANSWERS, ids=lambda verb: verb.__name__)
-def test_what_a_node_answers_is_what_the_contract_says(
+def test_every_answer_of_a_node_has_its_declared_type(
     verb: type, recorded: list[tuple[type, Answer]]
 ) -> None:
     examples = [answer for asked, answer in recorded if asked is verb]
@@ -604,7 +605,7 @@ def test_what_a_node_answers_is_what_the_contract_says(
 
 
 @pytest.mark.parametrize("verb", ANSWERS, ids=lambda verb: verb.__name__)
-def test_an_answer_with_anything_besides_or_anything_less_is_none(
+def test_the_types_of_answers_refuse_other_and_missing_members(
     verb: type, recorded: list[tuple[type, Answer]]
 ) -> None:
     example = max((answer for asked, answer in recorded if asked is verb), key=len)
@@ -612,18 +613,18 @@ def test_an_answer_with_anything_besides_or_anything_less_is_none(
     with pytest.raises(ValidationError):
         check.validate_python(example | {"surprise": 1})
     if verb is mail.AckMessages:
-        return  # every message has one of three states, and none of them is sure
+        return  # each list of message ids in this answer is optional
     with pytest.raises(ValidationError):
         check.validate_python({})
 
 
-def test_every_member_that_may_be_absent_was_once_there_and_once_not(
+def test_each_optional_member_was_present_once_and_absent_once(
     recorded: list[tuple[type, Answer]],
 ) -> None:
     here: set[tuple[str, str]] = set()
     gone: set[tuple[str, str]] = set()
     for verb, answer in recorded:
-        _look(ANSWERS[verb], answer, here, gone)
+        _note_members(ANSWERS[verb], answer, here, gone)
     parts = get_original_bases(answers.OtherEvent)
     optional = {
         (kind.__name__, name)
@@ -635,18 +636,20 @@ def test_every_member_that_may_be_absent_was_once_there_and_once_not(
     assert sorted(optional - gone) == NEVER_ABSENT
 
 
-def _look(kind: Any, value: Any, here: set[tuple[str, str]], gone: set[tuple[str, str]]) -> None:
-    """Notes which optional members an answer has, and which it lacks."""
+def _note_members(
+    kind: Any, value: Any, here: set[tuple[str, str]], gone: set[tuple[str, str]]
+) -> None:
+    """Note which members an answer has, and which it lacks."""
     if get_origin(kind) is list:
         for item in value:
-            _look(get_args(kind)[0], item, here, gone)
+            _note_members(get_args(kind)[0], item, here, gone)
     elif is_typeddict(kind):
         for name, hint in get_type_hints(kind).items():
             (here if name in value else gone).add((kind.__name__, name))
             if name in value:
-                _look(hint, value[name], here, gone)
+                _note_members(hint, value[name], here, gone)
     elif branches := [branch for branch in get_args(kind) if is_typeddict(branch)]:
-        _look(next(b for b in branches if _fits(b, value)), value, here, gone)
+        _note_members(next(b for b in branches if _fits(b, value)), value, here, gone)
 
 
 def _fits(kind: Any, value: Any) -> bool:
@@ -657,7 +660,7 @@ def _fits(kind: Any, value: Any) -> bool:
     return True
 
 
-def test_every_kind_of_fact_is_an_event_that_was_seen(recorded: list[tuple[type, Answer]]) -> None:
+def test_every_kind_of_fact_occurs_as_an_event(recorded: list[tuple[type, Answer]]) -> None:
     listed = [answer["events"] for verb, answer in recorded if verb is workspace.ListEvents]
     kinds = {event["kind"] for events in listed for event in events}
     assert kinds == set(KINDS)

@@ -1,8 +1,7 @@
-"""Recorded logs give the state they always gave: the same facts, folded by this release, whichever
-engine they come from.
+"""Recorded logs of earlier releases fold to the same state in this release, from every engine.
 
-`tests/recorded/make.py` made the recordings. When the state's schema changes, it writes down what
-they fold to now.
+`tests/recorded/make.py` made the recordings. When the state's schema changes, it updates the
+expected digests.
 """
 
 import json
@@ -46,11 +45,11 @@ def entries(recording: Path) -> Iterator[Entry]:
     with recording.open("rb") as lines:
         next(lines)
         for line in lines:
-            said = decode(line)
-            salt, body = said.get("salt"), said.get("body")
+            record = decode(line)
+            salt, body = record.get("salt"), record.get("body")
             yield Entry(
-                said["seq"],
-                said["header"].encode(),
+                record["seq"],
+                record["header"].encode(),
                 None if salt is None else bytes.fromhex(salt),
                 None if body is None else body.encode(),
             )
@@ -72,12 +71,12 @@ def expected(recording: Path) -> dict[str, Any]:
     return found
 
 
-def test_there_is_a_recording() -> None:
+def test_at_least_one_recording_exists() -> None:
     assert "v1" in [path.stem for path in RECORDINGS]
 
 
 @each_recording
-def test_a_recorded_log_folds_to_the_state_that_was_written_down(recording: Path) -> None:
+def test_a_recorded_log_folds_to_the_expected_state(recording: Path) -> None:
     state = fresh_state()
     for fact in headers(recording):
         folding.fold(state, fact)
@@ -108,7 +107,7 @@ def on_a_file(recording: Path, directory: Path) -> Node:
 
 
 def on_a_server(server: Server, recording: Path, directory: Path) -> Node:
-    """A node that has nothing but the key of the recorded log, which a server keeps."""
+    """A node that has only the key of the recorded log. A server has the log."""
     keys = Keys(str(directory))
     keys.make()
     where = Located(server.url, f"recorded-{os.urandom(8).hex()}", "recorder")
@@ -149,7 +148,7 @@ def test_a_recorded_log_verifies_offline(recording: Path) -> None:
 
 
 @each_recording
-def test_a_recording_is_small_enough_to_keep(recording: Path) -> None:
+def test_a_recording_is_small(recording: Path) -> None:
     assert recording.stat().st_size < MAX_BYTES
 
 
@@ -167,15 +166,15 @@ def test_every_kind_of_fact_occurs_in_a_recording() -> None:
     assert sorted(recorded) == sorted(folding.KINDS), MAKE
 
 
-def test_a_kind_of_fact_that_is_not_known_stops_the_fold() -> None:
+def test_an_unknown_kind_of_fact_stops_the_fold() -> None:
     first = next(headers(RECORDINGS[0]))
-    with pytest.raises(NewerVersion, match="nothing was skipped"):
+    with pytest.raises(NewerVersion, match="skipped no fact"):
         folding.fold(fresh_state(), first._replace(kind="workspace_dreamt"))
 
 
 # --- the kinds of facts
 
-# Only admins see the kinds that begin so.
+# Only admins see events of kinds with these prefixes.
 PRIVATE = ("token_", "person_", "password_", "invitation_", "connection_", "request_")
 SECRETS = ("hash", "challenge", "proof")
 

@@ -1,4 +1,4 @@
-"""Each refusal has one code, one title and one status, and says what was wrong."""
+"""Each refusal has one code, one title and one status, and describes the problem."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("code", "title", "exit_status", "http"), REFUSALS)
-def test_a_code_has_one_title_and_one_status_on_every_door(
+def test_a_code_has_one_title_and_one_status_on_every_interface(
     code: str, title: str, exit_status: int, http: int
 ) -> None:
     kind = errors.by_code(code)
@@ -73,7 +73,7 @@ def test_a_code_has_one_title_and_one_status_on_every_door(
     assert kind().message.removesuffix(remedy).rstrip().endswith(".")
 
 
-def test_every_refusal_stands_in_the_list_above() -> None:
+def test_the_list_has_every_refusal() -> None:
     def leaves(kind: type[errors.Refusal]) -> set[str]:
         found = {kind.code} if "code" in vars(kind) else set()
         return found.union(*map(leaves, kind.__subclasses__()))
@@ -97,16 +97,16 @@ def test_a_member_that_was_not_given_is_absent() -> None:
     }
 
 
-# --- and its members, as a door shows them
+# --- the members of the error objects
 
 
-def test_a_recipient_of_neither_shape_is_told_both_and_who_may_be_meant(
+def test_the_refusal_of_a_bad_recipient_has_both_shapes_and_a_suggestion(
     workspace: Workspace,
 ) -> None:
     otto = workspace.join("otto")
     workspace.join("gpt")
-    said = workspace.refused("INVALID_RECIPIENT_SHAPE", otto, text_to("AGENT:gpt"))
-    assert said == {
+    refusal = workspace.refused("INVALID_RECIPIENT_SHAPE", otto, text_to("AGENT:gpt"))
+    assert refusal == {
         "error": "Invalid recipient shape",
         "code": "INVALID_RECIPIENT_SHAPE",
         "message": "Recipient 'AGENT:gpt' matches neither shape. Use AGENT:* to reach everyone, or "
@@ -121,29 +121,29 @@ def test_a_recipient_of_neither_shape_is_told_both_and_who_may_be_meant(
 
 
 @pytest.mark.parametrize("to", ["gpt", "@", "@a b", "@ü", "AGENT:", "agent:*", "@@gpt", "", "@a\n"])
-def test_what_is_no_recipient_stores_nothing(workspace: Workspace, to: str) -> None:
+def test_a_message_to_a_bad_recipient_is_not_stored(workspace: Workspace, to: str) -> None:
     otto = workspace.join("otto")
     before = workspace.head()
-    said = workspace.refused("INVALID_RECIPIENT_SHAPE", otto, text_to(to))
-    assert said["to"] == to
-    assert "did_you_mean" not in said, "nobody of that name has joined"
+    refusal = workspace.refused("INVALID_RECIPIENT_SHAPE", otto, text_to(to))
+    assert refusal["to"] == to
+    assert "did_you_mean" not in refusal, "no similar name is registered"
     assert workspace.head() == before
 
 
-def test_a_message_that_breaks_its_contract_is_told_each_problem(workspace: Workspace) -> None:
+def test_the_refusal_of_an_invalid_message_lists_each_problem(workspace: Workspace) -> None:
     otto = workspace.join("otto")
-    act = SendMessage("@vera", {"command": 7, "wyh": "x"}, "command")
-    said = workspace.refused("INVALID_MESSAGE", otto, act)
-    assert said["type"] == "command"
-    assert [problem["member"] for problem in said["problems"]] == ["command", "why", "wyh"]
+    request = SendMessage("@vera", {"command": 7, "wyh": "x"}, "command")
+    refusal = workspace.refused("INVALID_MESSAGE", otto, request)
+    assert refusal["type"] == "command"
+    assert [problem["member"] for problem in refusal["problems"]] == ["command", "why", "wyh"]
 
 
-def test_an_unknown_type_is_told_the_near_ones(workspace: Workspace) -> None:
+def test_the_refusal_of_an_unknown_type_suggests_similar_types(workspace: Workspace) -> None:
     otto = workspace.join("otto")
-    act = SendMessage("@vera", {"text": "x"}, "sned")
-    said = workspace.refused("UNKNOWN_TYPE", otto, act)
-    assert (said["type"], said["did_you_mean"]) == ("sned", ["send"])
-    assert said["valid_types"] == [
+    request = SendMessage("@vera", {"text": "x"}, "sned")
+    refusal = workspace.refused("UNKNOWN_TYPE", otto, request)
+    assert (refusal["type"], refusal["did_you_mean"]) == ("sned", ["send"])
+    assert refusal["valid_types"] == [
         *("send", "ask", "answer", "announce", "wake", "command", "blocker")
     ]
 
@@ -159,34 +159,36 @@ def test_an_unknown_type_is_told_the_near_ones(workspace: Workspace) -> None:
         ("agent_joined", "interlock join"),
     ],
 )
-def test_what_a_verb_writes_cannot_be_sent(workspace: Workspace, type: str, use: str) -> None:
+def test_a_message_type_that_a_verb_writes_cannot_be_sent(
+    workspace: Workspace, type: str, use: str
+) -> None:
     otto = workspace.join("otto")
-    said = workspace.refused("USE_VERB", otto, SendMessage("@vera", {}, type))
-    assert (said["type"], said["use"]) == (type, use)
+    refusal = workspace.refused("USE_VERB", otto, SendMessage("@vera", {}, type))
+    assert (refusal["type"], refusal["use"]) == (type, use)
 
 
-def test_an_act_without_a_token_names_nobody(workspace: Workspace) -> None:
-    said = workspace.refused("NO_IDENTITY", Credentials(), Whoami())
-    assert said.keys() == {"error", "code", "message"}
+def test_a_request_without_a_token_is_refused(workspace: Workspace) -> None:
+    refusal = workspace.refused("NO_IDENTITY", Credentials(), Whoami())
+    assert refusal.keys() == {"error", "code", "message"}
     workspace.refused("NO_IDENTITY", OWNER, ListInbox())
     workspace.refused("NO_IDENTITY", Credentials(claimed="otto"), ListAgents())
 
 
-def test_a_token_that_nobody_minted_opens_nothing(workspace: Workspace) -> None:
+def test_an_unknown_token_is_refused(workspace: Workspace) -> None:
     workspace.join("otto")
     for token in (secret(), "hunter2", ""):
-        said = workspace.refused("BAD_TOKEN", Credentials(token=token), Whoami())
-        assert said.keys() == {"error", "code", "message"}
+        refusal = workspace.refused("BAD_TOKEN", Credentials(token=token), Whoami())
+        assert refusal.keys() == {"error", "code", "message"}
 
 
-def test_a_mistyped_token_is_told_so(workspace: Workspace) -> None:
+def test_the_refusal_of_a_mistyped_token_names_its_checksum(workspace: Workspace) -> None:
     token = workspace.join("otto").token or ""
     wrong = token[:-9] + ("a" if token[-9] != "a" else "b") + token[-8:]
-    said = workspace.refused("BAD_TOKEN", Credentials(token=wrong), Whoami())
-    assert "checksum" in said["message"]
+    refusal = workspace.refused("BAD_TOKEN", Credentials(token=wrong), Whoami())
+    assert "checksum" in refusal["message"]
 
 
-def test_holding_by_another_is_said_with_its_claim(workspace: Workspace) -> None:
+def test_the_refusal_of_a_held_claim_has_the_claim(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto", "cli"), workspace.join("vera")
     claim = workspace.call(otto, AcquireClaim(item="B-1", branch="main"))["claim"]
     assert claim.keys() == {
@@ -202,25 +204,27 @@ def test_holding_by_another_is_said_with_its_claim(workspace: Workspace) -> None
         "code": "CLAIM_HELD",
         "held_by": [claim],
     }
-    said = workspace.refused("NOT_HOLDER", vera, ReleaseClaim(item="B-1"))
-    assert said["held_by"] == [claim]
-    said = workspace.refused("NOT_HOLDER", vera, RenewClaim(item="B-2"))
-    assert said["held_by"] == []
+    refusal = workspace.refused("NOT_HOLDER", vera, ReleaseClaim(item="B-1"))
+    assert refusal["held_by"] == [claim]
+    refusal = workspace.refused("NOT_HOLDER", vera, RenewClaim(item="B-2"))
+    assert refusal["held_by"] == []
 
 
-def test_a_stale_fence_is_named_and_so_is_who_has_the_claim_now(workspace: Workspace) -> None:
+def test_the_refusal_of_a_stale_fence_has_the_fence_and_the_present_claim(
+    workspace: Workspace,
+) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     old = workspace.call(otto, AcquireClaim(item="B-1", ttl_s=60))["claim"]["fence"]
     workspace.ms += 61_000
     claim = workspace.call(vera, AcquireClaim(item="B-1"))["claim"]
     assert claim["fence"] > old
-    said = workspace.refused("STALE_FENCE", otto, RenewClaim(item="B-1", fence=old))
-    assert (said["fence"], said["held_by"]) == (old, [claim])
+    refusal = workspace.refused("STALE_FENCE", otto, RenewClaim(item="B-1", fence=old))
+    assert (refusal["fence"], refusal["held_by"]) == (old, [claim])
     assert workspace.facts("request_refused")[-1]["outcome"]["code"] == "STALE_FENCE"
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claims"] == [claim]
 
 
-def test_a_question_that_nobody_answers_is_a_plain_no(workspace: Workspace) -> None:
+def test_an_unanswered_question_is_a_plain_no(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.join("vera")
     answer = workspace.call(otto, Ask("@vera", "may I?", wait_s=1))
@@ -233,8 +237,8 @@ def test_a_question_that_nobody_answers_is_a_plain_no(workspace: Workspace) -> N
 def test_a_closed_workspace_is_not_available(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.close()
-    said = workspace.refused("ENGINE_UNAVAILABLE", OWNER, Resume())
-    assert said.keys() == {"error", "code", "message"}
+    refusal = workspace.refused("ENGINE_UNAVAILABLE", OWNER, Resume())
+    assert refusal.keys() == {"error", "code", "message"}
 
 
 def through_sqlite(path: Path, sql: str, *bindings: Any) -> None:
@@ -243,7 +247,7 @@ def through_sqlite(path: Path, sql: str, *bindings: Any) -> None:
     db.close()
 
 
-def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_not_changed(tmp_path: Path) -> None:
     through_sqlite(tmp_path / "log.db", "CREATE TABLE theirs(x)")
     before = (tmp_path / "log.db").read_bytes()
     with pytest.raises(errors.NotAWorkspace):
@@ -251,14 +255,14 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "log.db").read_bytes() == before
 
 
-def test_a_file_of_a_newer_format_is_left_alone(workspace: Workspace) -> None:
+def test_a_file_of_a_newer_format_is_refused(workspace: Workspace) -> None:
     workspace.close()
     through_sqlite(workspace.directory / "log.db", "PRAGMA user_version = 99")
     with pytest.raises(errors.NewerVersion):
         Node(str(workspace.directory))
 
 
-def test_a_file_last_used_on_another_host_is_left_alone_unless_adopted(
+def test_a_file_last_used_on_another_host_is_refused_unless_adopted(
     workspace: Workspace,
 ) -> None:
     workspace.close()

@@ -1,4 +1,4 @@
-"""Durations as one types them, from a length in seconds."""
+"""Durations in the form that people type, from a length in seconds."""
 
 import pytest
 
@@ -23,10 +23,10 @@ from interlock.verbs.durations import LONGEST, covering, seconds
         (LONGEST + 1, "365d"),
     ],
 )
-def test_a_length_is_typed_as_a_round_duration_that_covers_it(length: int, typed: str) -> None:
+def test_covering_returns_a_round_duration_of_at_least_the_length(length: int, typed: str) -> None:
     assert covering(length) == typed
 
 
-def test_what_is_typed_lasts_as_long_as_was_meant() -> None:
+def test_covering_never_returns_a_shorter_duration() -> None:
     for length in [*range(1, 8000), 86_399, 86_401, LONGEST - 1, LONGEST]:
         assert length <= seconds(covering(length)) <= LONGEST

@@ -1,4 +1,4 @@
-"""Verbs that wait, in a thread: when they look again."""
+"""Verbs that wait, in a thread: when they check again, and how they end."""
 
 import asyncio
 import time
@@ -29,21 +29,21 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.close()
 
 
-def test_a_waiter_looks_once_a_second_while_nothing_happens(
+def test_a_waiter_checks_once_a_second_without_commits(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def waiting(seconds: float) -> Flow[dict[str, Any]]:
-        deadline, looks = time.monotonic() + seconds, 0
+        deadline, checks = time.monotonic() + seconds, 0
         while (left := deadline - time.monotonic()) > 0:
-            looks += 1
+            checks += 1
             yield Sleep(left)
-        return {"looks": looks}
+        return {"checks": checks}
 
     monkeypatch.setattr(interlock.node, "flow_of", lambda request: waiting(request.wait_s))
-    assert node.call(OWNER, AcquireClaim("B-1", wait_s=2))["looks"] <= 3
+    assert node.call(OWNER, AcquireClaim("B-1", wait_s=2))["checks"] <= 3
 
 
-def test_a_commit_wakes_whoever_waits(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_wakes_a_waiting_flow(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interlock.node, "LOOK_AGAIN_S", 1000.0)
 
     def waiting() -> Flow[dict[str, Any]]:
@@ -55,7 +55,7 @@ def test_a_commit_wakes_whoever_waits(node: Node, monkeypatch: pytest.MonkeyPatc
     assert node.call(OWNER, AcquireClaim("B-1", wait_s=1))["woken"]
 
 
-def test_a_lease_that_ends_is_noticed_though_nobody_commits(
+def test_a_waiter_notices_an_expired_lease_without_a_commit(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flows, "ASK_AGAIN_S", 1000.0)
@@ -63,10 +63,10 @@ def test_a_lease_that_ends_is_noticed_though_nobody_commits(
     assert node.call(otto, AcquireClaim("B-1", ttl_s=1))["acquired"]
     deadline = time.monotonic() + LIMIT_S
     assert node.call(vera, AcquireClaim("B-1", wait_s=2 * LIMIT_S))["acquired"]
-    assert time.monotonic() < deadline, "it was asked for again only when the waiting was over"
+    assert time.monotonic() < deadline, "the flow asked again only at the end of the wait"
 
 
-def test_whoever_goes_away_while_the_first_answer_is_on_its_way_leaves_the_queue() -> None:
+def test_a_waiter_that_disconnects_before_its_first_reply_leaves_the_queue() -> None:
     flow = flow_of(AcquireClaim("B-1", wait_s=60))
     assert flow is not None
     assert isinstance(next(flow), AcquireClaim)
@@ -75,7 +75,7 @@ def test_whoever_goes_away_while_the_first_answer_is_on_its_way_leaves_the_queue
         flow.send({})
 
 
-def test_whoever_is_refused_at_once_has_no_queue_to_leave() -> None:
+def test_a_refused_waiter_sends_no_stop_waiting() -> None:
     flow = flow_of(AcquireClaim("B-1", wait_s=60))
     assert flow is not None
     next(flow)
@@ -83,7 +83,7 @@ def test_whoever_is_refused_at_once_has_no_queue_to_leave() -> None:
         flow.throw(NoIdentity())
 
 
-def test_a_cancelled_caller_ends_a_flow_that_a_thread_resumes() -> None:
+def test_cancelling_the_caller_ends_a_flow_that_a_thread_resumes() -> None:
     made: list[str] = []
 
     def two_requests() -> Flow[None]:
@@ -121,7 +121,7 @@ def test_a_request_with_fields_of_a_wrong_type_starts_no_flow(node: Node, reques
         node.call(OWNER, request_)
 
 
-def test_a_list_is_as_good_as_a_tuple(node: Node) -> None:
+def test_a_request_accepts_a_list_for_a_tuple(node: Node) -> None:
     node.call(OWNER, Join("otto"))
     made = node.call(OWNER, CreateGroup("team", cast(Any, ["@otto"])))
     assert made["members"] == ["@otto"]

@@ -34,7 +34,7 @@ from interlock.verbs.globs import LONGEST, canonical, covering, matches, overlap
         ("a]", "a]"),
     ],
 )
-def test_each_glob_has_one_spelling(given_as: str, spelled: str) -> None:
+def test_each_glob_has_one_canonical_spelling(given_as: str, spelled: str) -> None:
     assert canonical(given_as) == spelled
     assert canonical(spelled) == spelled
 
@@ -50,18 +50,19 @@ def test_each_glob_has_one_spelling(given_as: str, spelled: str) -> None:
         *("a" * (LONGEST + 1), "a" * (LONGEST - 1) + "/"),
     ],
 )
-def test_what_is_no_glob_is_refused_with_the_pattern_and_a_lesson(pattern: str) -> None:
-    acts: list[Callable[[str], object]] = [
+def test_an_invalid_glob_is_refused_with_the_pattern_and_advice(pattern: str) -> None:
+    functions: list[Callable[[str], object]] = [
         canonical,
         lambda glob: matches(glob, "a"),
         lambda glob: overlap(glob, "a"),
     ]
-    for act in acts:
+    for function in functions:
         with pytest.raises(Usage) as refused:
-            act(pattern)
+            function(pattern)
         shown = refused.value.members["path"]
         assert len(shown) <= 200
         assert shown == pattern[:200].encode("utf-8", "replace").decode()
+        assert refused.value.message.startswith(f"{shown[:80]!r} is not a path of a repository. ")
         assert refused.value.message.endswith((".", "…"))
 
 
@@ -101,18 +102,18 @@ def test_a_glob_covers_these_and_not_those(
     assert [path for path in free if matches(pattern, path)] == []
 
 
-def test_a_path_is_read_from_the_root_however_it_is_spelled() -> None:
+def test_matching_normalises_the_spelling_of_a_path() -> None:
     assert matches("src/*.py", "./src//a.py")
     assert matches("src", "src/")
 
 
 @pytest.mark.parametrize("path", ["/src/a", "src/../other", "..", "", ".", "/"])
-def test_a_path_that_may_lie_outside_is_refused_rather_than_called_free(path: str) -> None:
+def test_a_path_that_may_be_outside_the_repository_is_refused(path: str) -> None:
     with pytest.raises(Usage):
         matches("src/**", path)
 
 
-# --- meeting
+# --- overlap
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_a_path_that_may_lie_outside_is_refused_rather_than_called_free(path: st
         ("a/**/z", "a/b*/z"),
         ("a/**/z", "a/z"),
         ("a/**", "**/z"),
-        ("**/*.md", "src"),  # src may be a directory, and have notes in it
+        ("**/*.md", "src"),  # src may be a directory that contains notes
         ("v1.2/", "v1.2/notes.md"),
         (".github", ".github/x"),
         ("**/a/**/b", "**/b/**/a/*/?"),
@@ -141,7 +142,7 @@ def test_a_path_that_may_lie_outside_is_refused_rather_than_called_free(path: st
         ("[*]", "?"),
     ],
 )
-def test_these_globs_meet(a: str, b: str) -> None:
+def test_these_globs_overlap(a: str, b: str) -> None:
     assert overlap(a, b)
     assert overlap(b, a)
 
@@ -154,7 +155,7 @@ def test_these_globs_meet(a: str, b: str) -> None:
         ("src/a.py", "src/b.py"),
         ("doc/a*.md", "doc/b*.md"),
         ("*.py", "*.md"),
-        ("**/*.md", "src/a.py"),  # a name with an extension is a file's
+        ("**/*.md", "src/a.py"),  # a name with an extension is a file
         ("src/*.py", "src/*/*.py"),
         ("a/**/z*", "a/b*/y?"),
         ("a/*", "ab/*"),
@@ -167,16 +168,16 @@ def test_these_globs_meet(a: str, b: str) -> None:
         ("é", "e\u0301"),
     ],
 )
-def test_these_globs_do_not_meet(a: str, b: str) -> None:
+def test_these_globs_do_not_overlap(a: str, b: str) -> None:
     assert not overlap(a, b)
     assert not overlap(b, a)
 
 
-# --- against oracles
+# --- comparison with oracles
 
 
 def oracle(names: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether the segments fit the names of a path, by plain recursion and the standard library."""
+    """Whether the segments match the names of a path, by recursion and the standard library."""
     if not names:
         return not path
     if names[0] == "**":
@@ -208,7 +209,7 @@ def glob_or_none(text: str) -> str | None:
         ("a\nb", None),
     ],
 )
-def test_a_file_has_a_glob_that_covers_it_by_name(path: str, glob: str | None) -> None:
+def test_covering_returns_the_glob_of_one_file(path: str, glob: str | None) -> None:
     assert covering(path) == glob
     if glob is not None:
         assert matches(glob, path)
@@ -231,13 +232,13 @@ wild_globs = (
 @settings(max_examples=500)
 @given(wild_globs, st.lists(letters, min_size=1, max_size=4))
 @example("**/a/**/b", ["a", "a", "b", "b"])
-def test_matching_agrees_with_an_independent_reading(pattern: str, path: list[str]) -> None:
+def test_matching_agrees_with_an_independent_implementation(pattern: str, path: list[str]) -> None:
     assert matches(pattern, "/".join(path)) == oracle(pattern.split("/"), path)
 
 
 @settings(max_examples=500)
 @given(st.text("ab*?[]!-^./~é\n\\", max_size=12))
-def test_text_is_refused_or_has_a_spelling_that_stays(text: str) -> None:
+def test_a_text_is_refused_or_its_canonical_spelling_is_stable(text: str) -> None:
     spelled = glob_or_none(text)
     if spelled is not None:
         assert canonical(spelled) == spelled
@@ -245,9 +246,10 @@ def test_text_is_refused_or_has_a_spelling_that_stays(text: str) -> None:
         assert overlap(spelled, "**")
 
 
-# A shortest name that fits two segments has no more characters than they have single-character
-# elements together, so four suffice for segments of three elements with at least one star among
-# them, and three for those without. The letter d stands for all that no class mentions.
+# The shortest name that matches two segments has at most as many characters as both have
+# single-character elements together. Four suffice for segments of three elements with at least one
+# star among them, and three for those without. The letter d stands for every character that no
+# class mentions.
 NAMES = [("".join(name),) for size in range(1, 5) for name in product("abcd", repeat=size)]
 name_globs = (
     st.lists(
@@ -259,8 +261,8 @@ name_globs = (
     .filter(lambda name: "**" not in name)
 )
 
-# Likewise a shortest path through two globs of two names each, however many ** they have, has
-# four names; each need not be longer than the two characters of the longest segment here.
+# Likewise the shortest path that matches two globs of two names each, with any number of **, has
+# four names. No name needs more than two characters, the length of the longest segment here.
 SHORT = ["a", "b", "aa", "ab", "ba", "bb"]
 PATHS = [path for size in range(1, 5) for path in product(SHORT, repeat=size)]
 path_globs = (
@@ -287,7 +289,7 @@ def covered_paths(pattern: str) -> frozenset[tuple[str, ...]]:
 @settings(max_examples=300)
 @given(name_globs, name_globs)
 @example("aa*", "*bb")
-def test_names_meet_exactly_when_some_name_matches_both(a: str, b: str) -> None:
+def test_name_globs_overlap_exactly_when_some_name_matches_both(a: str, b: str) -> None:
     both = not covered_names(a).isdisjoint(covered_names(b))
     assert overlap(a, b) == overlap(b, a) == both
 
@@ -296,7 +298,7 @@ def test_names_meet_exactly_when_some_name_matches_both(a: str, b: str) -> None:
 @given(path_globs, path_globs)
 @example("a/b/**", "**/b/a")
 @example("**/a/**/b", "**/b/**/a")
-def test_globs_meet_exactly_when_some_path_matches_both(a: str, b: str) -> None:
+def test_globs_overlap_exactly_when_some_path_matches_both(a: str, b: str) -> None:
     both = not covered_paths(a).isdisjoint(covered_paths(b))
     assert overlap(a, b) == overlap(b, a) == both
 
@@ -307,14 +309,14 @@ def test_the_order_of_two_globs_does_not_matter(a: str, b: str) -> None:
 
 
 @given(wild_globs, st.lists(letters, min_size=1, max_size=4))
-def test_a_glob_meets_the_name_of_every_path_it_covers(pattern: str, path: list[str]) -> None:
+def test_a_glob_overlaps_the_name_of_every_path_it_covers(pattern: str, path: list[str]) -> None:
     assume("\n" not in "".join(path))
     quoted = "/".join(path).replace("[", "[[]")
     if matches(pattern, "/".join(path)):
         assert overlap(pattern, quoted)
 
 
-# --- effort
+# --- speed
 
 
 def filled(piece: str, tail: str = "") -> str:
@@ -325,8 +327,8 @@ def spaced(start: int) -> str:
     return "".join(chr(start + 2 * at) for at in range(LONGEST))
 
 
-# Each pair would take a walk by backtracking longer than the world has; a walk over single pairs
-# of positions, the better part of a second.
+# Backtracking would never finish a pair, and a walk over single pairs of positions would take most
+# of a second.
 @pytest.mark.parametrize(
     ("a", "b", "meet"),
     [
@@ -341,7 +343,7 @@ def spaced(start: int) -> str:
         (filled("[!x]", "*"), "*" + spaced(0x4E00)[1:], True),
     ],
 )
-def test_hostile_globs_of_full_length_are_answered(a: str, b: str, meet: bool) -> None:
+def test_hostile_globs_of_full_length_are_compared_quickly(a: str, b: str, meet: bool) -> None:
     assert overlap(a, b) is meet
     assert overlap(b, a) is meet
 

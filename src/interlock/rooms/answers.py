@@ -1,9 +1,10 @@
 """The types of all answers, for the verbs, OpenAPI and the users of the client.
 
-Times are RFC 3339 in UTC. A member that was not given is absent. A plain "no" is an answer with the
+Times are RFC 3339 in UTC. A member without a value is absent. A plain "no" is an answer with the
 members of the error object.
 
-Pydantic makes schemas of these types, and does not take typing's own TypedDict before Python 3.12.
+Pydantic derives schemas from these types. Before Python 3.12 it accepts only the TypedDict of
+typing_extensions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The text that a model reads: what Interlock says, and what others wrote, kept apart.
+"""The text that a model reads. It separates Interlock's own text from the text of other senders.
 
-Each message stands in an envelope of the server's making:
+Each message is in an envelope that the server makes:
 
     <interlock-message id="…" seq="41" type="command" from="@vera" to="@otto" at="…" size="6">
     why: "the index is stale"
@@ -8,10 +8,10 @@ Each message stands in an envelope of the server's making:
     make x
     </interlock-message>
 
-The tag has what Interlock vouches for. Then come the sender's other members as lines of JSON, an
-empty line, and the text. Wherever text looks like such a tag its `<` is written as an entity, so
-that a tag in an answer is always the server's. An entity that stood there already gets one more
-`amp;`, which makes the escaping exact: undoing it gives the text as it was.
+The attributes of the tag are verified by Interlock. Inside are the other members of the payload as
+lines of JSON, an empty line, and the text. Where the text looks like such a tag, its `<` becomes an
+entity, so every tag in an answer comes from the server. An entity that was there before gets one
+more `amp;`. So the escaping is exact: undoing it gives the original text.
 """
 
 import re
@@ -30,7 +30,7 @@ VERIFIED = (
 )
 
 
-# Latin letters with marks and in other widths and faces stand in these blocks of Unicode.
+# These blocks of Unicode contain the Latin letters with marks, and those of other widths and faces.
 _LATIN = (
     *range(0x41, 0x250),
     *range(0x1E00, 0x1F00),
@@ -53,9 +53,9 @@ def _lookalikes() -> dict[str, str]:
     return found
 
 
-# A character that is no letter, digit or plain ASCII is mostly invisible or easily overlooked:
-# between the letters of a tag it deceives a reader, but no parser. The quantifiers are possessive,
-# so that a long run of blanks takes linear and not quadratic time.
+# A character that is no letter, digit or plain ASCII is mostly invisible or easily overlooked. A
+# model may take a tag with such characters between its letters for a real tag. The quantifiers are
+# possessive, so that a long run of blanks takes linear and not quadratic time.
 _OPENING = "<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c"
 _UNSEEN = rf"(?:[^\w!-~{_OPENING}]|[\u115f\u1160\u3164\uffa0])*+"
 _ALIKE = _lookalikes()
@@ -65,7 +65,7 @@ _LIKE_A_TAG = re.compile(rf"([{_OPENING}])(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-
 
 
 def escaped(text: str) -> str:
-    """The text, in which nothing looks like the tag of an envelope."""
+    """Escape the text, so that no part of it looks like the tag of an envelope."""
 
     def entity(found: re.Match[str]) -> str:
         if (opening := found[1]) is None:
@@ -76,7 +76,7 @@ def escaped(text: str) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """An answer as text: what Interlock says about the messages, as JSON, then the messages."""
+    """An answer as text: the members of Interlock's own as JSON, then the messages."""
     about = dict(answer)
     if "source" in answer:
         about, messages = {n: answer[n] for n in ("deliveries",) if n in answer}, [answer]
@@ -90,12 +90,12 @@ def answer_text(answer: Answer) -> str:
 
 
 def json_text(answer: Answer) -> str:
-    """Interlock's own words, as JSON. Notes and names that others wrote are strings in it."""
+    """An answer as JSON. The texts of other senders in it, such as notes, are strings."""
     return escaped(orjson.dumps(answer).decode())
 
 
 def enveloped(message: Answer) -> str:
-    """One message as data; for a part of a message, also how to get the rest."""
+    """A message in its envelope. After a part of a message, a line says how to read the rest."""
     tag = " ".join(f'{name}="{_attribute(message[name])}"' for name in VERIFIED if name in message)
     payload = dict(message.get("payload", {}))
     text = payload.pop(MAIN_MEMBER.get(message["type"], ""), "")

@@ -1,6 +1,6 @@
-"""Folding: bring the state up to a fact, with the folds of all rooms.
+"""Folding: apply facts to the state, with the folds of all rooms.
 
-Folding decides nothing. A kind of fact that this version does not know stops it.
+Folding decides nothing. It stops at a kind of fact that this version does not know.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _ROOMS = (workspace, identity, mail, claims, work)
 # The order is part of SCHEMA: another order makes every node rebuild its state.
 TABLES = "".join(room.TABLES for room in _ROOMS) + workspace.REFUSAL_TABLES
 
-# Raise this when a fold treats old facts in a new way. SCHEMA shows other tables and kinds anyway.
+# Raise this when a fold treats old facts in a new way. SCHEMA also changes with tables and kinds.
 FOLD_VERSION = 2
 FACTS: dict[str, FactKind] = {kind: fact for room in _ROOMS for kind, fact in room.FACTS.items()}
 _FURTHER_FOLDS: dict[str, list[Fold]] = {kind: [] for kind in FACTS}
@@ -36,8 +36,9 @@ def kind_of(fact: Header) -> FactKind:
     declared = FACTS.get(fact.kind)
     if declared is None:
         raise NewerVersion(
-            f"The log holds a fact of the kind {fact.kind!r} at #{fact.seq}, which this Interlock "
-            "does not know. Upgrade it; nothing was skipped."
+            f"The log has a fact of the kind {fact.kind!r} at #{fact.seq}, which this version of "
+            "Interlock does not know. The node stopped there, and skipped no fact. Upgrade "
+            "Interlock."
         )
     return declared
 

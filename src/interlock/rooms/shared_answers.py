@@ -1,4 +1,4 @@
-"""The parts that answers of several rooms share."""
+"""Types that the answers of several rooms share."""
 
 from typing_extensions import TypedDict
 
@@ -10,7 +10,7 @@ From = TypedDict("From", {"from": str})
 
 
 class No(TypedDict):
-    """The members of an error object, beside its code."""
+    """The members of an error object, except its code."""
 
     error: str
     message: str

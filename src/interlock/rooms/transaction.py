@@ -1,14 +1,14 @@
-"""The state that a request is decided against, and the facts that it appends.
+"""The transaction of one request: the state that a rule reads, and the facts that it appends.
 
-A verb's `decide` reads the state, appends facts, and returns the answer. Each appended fact is
-folded at once, so the rule sees its own effect. A rule that refuses raises; the node then undoes
-the facts of that request.
+A verb's `decide` reads the state, appends facts, and returns the answer. The node folds each
+appended fact at once, so the rule reads its own effect. To refuse, a rule raises a Refusal. The
+node then undoes the facts of the request.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from interlock.errors import IdempotencyConflict, Paused
+from interlock.errors import TO_RESUME, IdempotencyConflict, Paused
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.workspace.settings import SETTINGS
@@ -53,7 +53,7 @@ class Caller(NamedTuple):
 
     @property
     def is_person_or_admin(self) -> bool:
-        """Whether the caller may act on what belongs to others, such as their claims."""
+        """Whether the caller may change things of other senders, such as their claims."""
         return self.kind == "human" or "admin" in self.scopes
 
 
@@ -61,7 +61,7 @@ OWNER = "owner"
 SYSTEM = "interlock"
 OWNER_CALLER = Caller(OWNER, OWNER, "human", scopes=frozenset({"admin"}), owner=True)
 SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
-# A caller that is not authenticated: the request carries its own secret.
+# A caller without authentication. The request contains a secret that the rule checks.
 NOBODY_CALLER = Caller(SYSTEM, SYSTEM, "nobody")
 
 
@@ -73,7 +73,7 @@ class Mine(NamedTuple):
 
 
 class Store(Protocol):
-    """Data outside the headers: bodies, blobs, presence, the index. Folding never reads it."""
+    """The data outside the headers: bodies, blobs, presence, the search index. No fold reads it."""
 
     def facts(self, after: int) -> Iterable[Header]: ...
 
@@ -106,9 +106,9 @@ class KeyedRequest(NamedTuple):
 
 
 Fold = Callable[[FoldedState, Header], None]
-# Returns the names whom the event of a fact concerns, or None for every caller.
+# Returns the names of the callers who get the event of a fact, or None for every caller.
 Audience = Callable[[FoldedState, Header], frozenset[str] | None]
-# Stands in an audience for every caller with the scope admin.
+# In an audience, this name stands for every caller with the scope admin.
 ADMINS = "scope:admin"
 
 
@@ -124,10 +124,10 @@ def admins(state: FoldedState, fact: Header) -> frozenset[str]:
 class FactKind(NamedTuple):
     """A kind of fact, as the `fold.py` of its room declares it.
 
-    `meaning` explains it to auditors, in docs/audit.md. `audience` has no default: if an author
-    forgot it, everyone would be told. No event shows a `hidden` member: it proves something to
-    the holder of a secret, or is of no use to callers. After a fact that
-    `reauthenticates`, the node authenticates the callers who follow the events again."""
+    `meaning` explains it to auditors, in docs/audit.md. `audience` has no default, because an
+    author who forgot it would show the event to every caller. Events omit the `hidden` members,
+    which are hashes of secrets, or of no use to callers. After a fact that `reauthenticates`, the
+    node authenticates the callers who follow the events again."""
 
     meaning: str
     audience: Audience
@@ -137,7 +137,8 @@ class FactKind(NamedTuple):
 
 
 class NeedsWrite(Exception):
-    """A read-only attempt must append a fact: decide it again in a write transaction."""
+    """A read-only transaction had to append a fact. Decide the request again in a write
+    transaction."""
 
 
 class Transaction:
@@ -229,10 +230,10 @@ def settings_of(state: FoldedState) -> dict[str, str]:
 
 
 def sql_fold(*statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Fold:
-    """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
-    and those of its header as :fact_seq, :fact_at and so on. An `optional` member that the outcome
-    omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined
-    by spaces."""
+    """Return a fold that executes SQL statements. Their parameters are the members of the fact's
+    outcome, and those of its header as :fact_seq, :fact_at and so on. An `optional` member that the
+    outcome omits is NULL. Any other missing member raises KeyError. The members in `words` are
+    lists, which the fold joins by spaces."""
     nulls = dict.fromkeys(optional)
 
     def fold(state: FoldedState, fact: Header) -> None:
@@ -257,8 +258,9 @@ def sql_fold(*statements: str, optional: tuple[str, ...] = (), words: tuple[str,
 
 # --- rules for the requests of every room: the pause, repeated requests, and recorded refusals
 #
-# The log records a refusal that matters, such as a forged sender or a stale fence: its code, its
-# sender and a digest of the request, never a body. A limit keeps callers from filling the log.
+# The log records a refusal that matters to an auditor, such as a forged sender or a stale fence. It
+# has the code, the sender and a digest of the request, never a body. A limit prevents callers from
+# filling the log.
 
 
 def is_paused(state: FoldedState) -> bool:
@@ -270,20 +272,21 @@ def refuse_paused(state: FoldedState) -> None:
     """Raise Paused while the workspace is paused."""
     row = state.execute("SELECT paused_at, paused_by, pause_reason FROM workspace_self").fetchone()
     if row and row[0] is not None:
-        why = f" Reason: {row[2]}" if row[2] else ""
+        why = f" ({row[2]})" if row[2] else ""
         raise Paused(
-            f"The workspace was paused by @{row[1]}: nothing may be written until "
-            f"interlock resume.{why}",
+            f"@{row[1]} paused the workspace{why}. It accepts no writes until a person or an admin "
+            "resumes it.",
+            TO_RESUME,
             since=rfc3339(row[0]),
             reason=row[2],
         )
 
 
 def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
-    """The position of the fact of an earlier request with this key, or None.
+    """The position of the fact that an earlier request with this key appended, or None.
 
-    Raises IdempotencyConflict for a different request with the same key, and for a key whose first
-    body was redacted, because the two can no longer be compared.
+    Raises IdempotencyConflict for a different request with the same key. Raises it also if the
+    first body was redacted, because the two requests cannot be compared any more.
     """
     if keyed is None:
         return None
@@ -294,7 +297,7 @@ def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
     if not tx.store.same_request(seq, keyed.content):
         raise IdempotencyConflict(
             f"The key {keyed.key!r} was used before, at #{seq}, with another body. Use a new "
-            "key for a new act.",
+            "key for a new request.",
             key=keyed.key,
             seq=seq,
         )
@@ -302,7 +305,7 @@ def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
 
 
 def record_refusal(tx: Transaction, code: str, digest: str, sender: str | None = None) -> None:
-    """Record a refusal, unless the log has enough of them from this sender in the last minute."""
+    """Record a refusal, up to MAX_REFUSALS_PER_MINUTE for each sender."""
     sender = sender or tx.caller.sender
     lately = "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?"
     if tx.value(lately, sender, tx.now - 60_000) < MAX_REFUSALS_PER_MINUTE:
@@ -310,6 +313,6 @@ def record_refusal(tx: Transaction, code: str, digest: str, sender: str | None =
 
 
 def is_quiet(tx: Transaction, code: str, sender: str) -> bool:
-    """Whether the log has the same refusal of this sender from the last ten minutes."""
+    """Whether the log has the same refusal of this sender within the last QUIET_MS."""
     same = "SELECT 1 FROM refusals WHERE sender = ? AND at > ? AND code = ?"
     return tx.has(same, sender, tx.now - QUIET_MS, code)

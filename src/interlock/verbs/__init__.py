@@ -1,8 +1,8 @@
-"""Verbs: the operations of Interlock, each declared once beside the rule that decides it.
+"""Verbs: the operations of Interlock, each declared once next to the rule that decides it.
 
 `verb` has the class that declarations inherit from, `types` the types of their fields, `http` the
 encoding of requests, and `flows` the verbs that take several requests. Every command imports this
-module, so it defines only what commands need at once.
+module, so it defines only the classes that every command needs.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
@@ -18,8 +18,8 @@ DECLARED: "list[type[Verb]]" = []
 
 
 class LazyModule:
-    """Stands for a module until one of its names is used. Every command imports the declarations
-    of a room, and few of them decide anything: a server does."""
+    """A module that is imported when one of its names is first used. Every command imports the
+    declarations of a room, but needs its rules only without a server."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,10 +31,10 @@ class LazyModule:
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """A value whose annotations are its fields. It does not change.
+    """An immutable value whose annotations are its fields.
 
-    It replaces `NamedTuple` and data classes on the path of commands, because it is defined in a
-    tenth of their time. It is no tuple: read its fields by name."""
+    Commands use it instead of `NamedTuple` and data classes, because its definition takes a tenth
+    of their time. It is not a tuple: read its fields by name."""
 
     _fields: ClassVar[tuple[str, ...]]
     _names: ClassVar[frozenset[str]]
@@ -57,8 +57,7 @@ class Record:
         vars(self).update(members)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        kind = type(self).__name__
-        raise AttributeError(f"A {kind} does not change: {name} is set when it is made.")
+        raise AttributeError(f"{type(self).__name__} is immutable, so {name} cannot be set.")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)

@@ -1,4 +1,4 @@
-"""Names and recipients. A recipient has one of two shapes. No function corrects a wrong one."""
+"""Names and recipients. A recipient has one of two shapes. No function corrects a wrong name."""
 
 import re
 
@@ -24,7 +24,7 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
     """The identifier in `@identifier`, or None for everyone.
 
     `pattern` is the workspace's setting `names.pattern`, or empty. Raises InvalidRecipientShape,
-    which suggests a name of `existing` that is meant.
+    which suggests the name if it is one of `existing`.
     """
     if to == BROADCAST:
         return None
@@ -42,24 +42,24 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
 
 
 def check_name(name: str, pattern: str, what: str = "name") -> str:
-    """Return a name that may be registered. Raises Usage with the characters that it may have."""
+    """Return the name if it may be registered. Raises Usage with the allowed characters."""
     if re.fullmatch(NAME, name) or _widened(name, pattern):
         return name
     rule = "lower-case letters, digits and hyphens, beginning with a letter, at most 64"
     if pattern:
-        rule += f" (or what this workspace's names.pattern allows: {pattern})"
-    raise Usage(f"{name[:80]!r} cannot be a {what}: use {rule}.")
+        rule += f", or a name that matches names.pattern of this workspace: {pattern}"
+    raise Usage(f"{name[:80]!r} cannot be a {what}. Use {rule}.")
 
 
 def _widened(name: str, pattern: str) -> bool:
-    """Whether the workspace's pattern allows the name. It cannot allow spaces and control
-    characters, because names stand in lists and beside other text."""
+    """Whether the workspace's pattern allows the name. No pattern allows spaces and control
+    characters, because names are parts of lists and of other texts."""
     plain = name.isprintable() and not any(c.isspace() for c in name) and len(name) <= 254
     return bool(pattern and name and plain and re.fullmatch(pattern, name))
 
 
 def near(name: str, existing: list[str]) -> list[str] | None:
-    """The addresses of similar names that exist, the nearest first; None without any."""
+    """The addresses of existing names that are similar, the nearest first, or None."""
     import difflib
 
     found = difflib.get_close_matches(name.lower(), existing, n=3, cutoff=0.6)
@@ -72,7 +72,7 @@ def unicode(value: str) -> bool:
 
 
 def filename(name: str) -> str:
-    """A file name for each name: no two names share one, and none is a path."""
+    """Return a file name for a name. No two names share a file name, and none is a path."""
     if name.isascii() and name.replace("-", "").isalnum():
         return name
     escaped = "".join(

@@ -1,4 +1,4 @@
-"""The words in answers. Commands import this module, so it defines no types that cost time."""
+"""Types of members of answers. Commands import this module, so it defines no slow types."""
 
 from typing import Any, Literal
 
@@ -11,5 +11,5 @@ Priority = Literal["low", "normal", "high", "critical"]
 
 
 def without_none(**members: Any) -> Any:
-    """The given members in order, without those that are None."""
+    """The members in order, without those that are None."""
     return {name: value for name, value in members.items() if value is not None}

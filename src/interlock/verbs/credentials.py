@@ -10,9 +10,9 @@ class Credentials(Record):
     session   the running client that acts
     claimed   the sender that the request names; it decides nothing and must not contradict the
               token
-    owner     set only by a door whose caller may write the workspace's file
-    seen      the last position of the log that the caller was told of, by any node
-    audience  the address where the token was shown, over HTTP
+    owner     set only by a door whose caller has write access to the workspace's directory
+    seen      the last position of the log that any node has reported to the caller
+    audience  the address to which the caller sent the token, over HTTP
     peer      the address of a caller on another machine, for presence only
     """
 

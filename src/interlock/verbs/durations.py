@@ -10,7 +10,7 @@ _ROUND = {"s": 90, "m": 45 * UNITS["m"], "h": 2 * UNITS["d"]}
 def seconds(text: str) -> int:
     """The duration in seconds, from one second to 365 days.
 
-    Raises ValueError with a sentence that says what is allowed.
+    Raises ValueError with a sentence about the allowed forms.
     """
     digits = text[:-1] if text[-1:] in UNITS else text
     if not (digits.isascii() and digits.isdigit()):
@@ -26,6 +26,6 @@ def seconds(text: str) -> int:
 
 
 def covering(length: int) -> str:
-    """The shortest round duration of at least so many seconds, as a person types it."""
+    """The shortest round duration of at least `length` seconds, in the form that people type."""
     unit = next((u for u, most in _ROUND.items() if length <= most), "d")
     return f"{max(1, -(-min(length, LONGEST) // UNITS[unit]))}{unit}"

@@ -1,9 +1,9 @@
 """Flows: work that takes several requests, such as waiting for mail or sending a large body.
 
-A flow is a generator. It yields the next step and is sent the step's result. An error of the step
-is raised where the flow stands, so that it can clean up with further steps. A flow never blocks.
-The same flow therefore serves threads (`run`) and the event loop (`run_async`), and each caller
-says how a step is done: by a node, over HTTP, or in a test.
+A flow is a generator. It yields a step and receives the step's result. If the step fails, the error
+is raised inside the flow, so that the flow can clean up with further steps. A flow never blocks.
+The same flow therefore runs in threads (`run`) and on the event loop (`run_async`). Each caller
+passes the function that executes a step: by a node, over HTTP, or in a test.
 
 A step is a request for a verb, or one of the classes here.
 """
@@ -18,8 +18,8 @@ Flow = Generator[Any, Any, T]
 
 
 class Sleep(Record):
-    """Wait for a commit that may matter, or until the time is over. Mail for `names` matters;
-    without names, claims matter. A flow may wake early. The result is False where the caller
+    """Wait until the time is over, or until a commit changes mail for `names`. Without names, wait
+    for a commit that changes claims. The flow may wake early. The result is False if the caller
     cannot wait any longer."""
 
     seconds: float
@@ -34,7 +34,7 @@ class ShowReachable(Record):
 
 
 class LocalRead(Record):
-    """Read the caller's files or ask its git, which may block."""
+    """Read the caller's files or run its git, which may block."""
 
     read: Callable[[], Any]
 
@@ -55,7 +55,7 @@ def advance(flow: Flow[Any], result: Any, error: BaseException | None) -> Any:
 
 
 def run(flow: Flow[T], step: Callable[[Any], Any]) -> T:
-    """Run a flow in this thread. `step` does one step and returns its result."""
+    """Run a flow in this thread. `step` executes one step and returns its result."""
     result: Any = None
     error: BaseException | None = None
     while not isinstance(wanted := advance(flow, result, error), Ended):
@@ -72,8 +72,8 @@ async def run_async(
     step: Callable[[Any], Awaitable[Any]],
     in_thread: Callable[..., Awaitable[Any]] | None = None,
 ) -> T:
-    """Run a flow on the event loop. `in_thread` resumes a flow that reads files between its
-    steps."""
+    """Run a flow on the event loop. For a flow that reads files between its steps, `in_thread`
+    resumes the flow in a thread."""
     result: Any = None
     error: BaseException | None = None
     while True:

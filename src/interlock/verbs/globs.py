@@ -3,20 +3,20 @@
 A glob is relative to the root of a repository. It is compared code point by code point, with case,
 and hidden files are like any other:
 
-    *               any run of characters within one name, also none
+    *               any number of characters within one name, or none
     ?               one character
-    [abc] [a-z]     one character of these; a ] that is meant itself comes first
-    [!abc]          one character but these
-    **              as a whole segment: any number of names, also none
+    [abc] [a-z]     one character of these; to include ], put it first
+    [!abc]          one character except these
+    **              as a whole segment: any number of names, or none
 
-Where two readings are possible, the one that finds a conflict applies. A last segment without
+If a glob has two possible readings, the one that finds a conflict applies. A last segment without
 wildcard and without extension may be a directory, and covers itself and everything beneath it:
 `src` and `src/**` both cover `src` and `src/x/y`. A segment with an extension is a file, so that
-`src/a.py` does not conflict with `**/*.md`; a directory of such a name is written `v1.2/`. A class
-of one character is that character quoted (`[[]id]`), and no wildcard. Wildcards cover every
+`src/a.py` does not conflict with `**/*.md`. A directory of such a name is written `v1.2/`. A class
+of one character is that character quoted (`[[]id]`), not a wildcard. Wildcards cover every
 character that a file name can have, including those that no glob may spell.
 
-No function reads the disk: two globs overlap if some path could match both, whether it exists or
+No function reads the disk. Two globs overlap if some path could match both, whether it exists or
 not.
 """
 
@@ -39,9 +39,9 @@ _SHOWN: Final = 200
 # it is SKIP DEEP "/", at the end it is SKIP "/" DEEP.
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Element: TypeAlias = str | Ranges | int
-STAR: Final = 0  # any run of characters but "/"
-DEEP: Final = 1  # any run of characters
-SKIP: Final = 2  # go on with the next element, or with the one after the group of three
+STAR: Final = 0  # any number of characters except "/"
+DEEP: Final = 1  # any number of characters
+SKIP: Final = 2  # continue with the next element, or with the one after the group of three
 
 _BEFORE: Final[tuple[Element, ...]] = (SKIP, DEEP, "/")
 _BENEATH: Final[tuple[Element, ...]] = (SKIP, "/", DEEP)
@@ -50,20 +50,22 @@ _SLASH: Final = (ord("/"), ord("/"))
 
 class _Glob(NamedTuple):
     elements: tuple[Element, ...]
-    prefix: str  # every path it covers starts with this
-    plain: bool  # it covers the prefix, what is beneath it, and nothing else
+    prefix: str  # every path that the glob covers starts with this
+    plain: bool  # the glob covers only the prefix and everything beneath it
 
 
 def canonical(pattern: str) -> str:
-    """The one spelling of a glob; applying it twice changes nothing.
+    """Return the canonical spelling of a glob. The canonical spelling is its own canonical form.
 
-    Raises Usage, with the pattern as member `path`, for what is not a glob within a repository.
+    Raises Usage, with the pattern as member `path`, for an invalid glob, or one that leaves the
+    repository.
     """
     if len(pattern) > LONGEST:
-        raise _refusal(pattern, f"A path may have {LONGEST} characters. Claim a directory above.")
+        length = f"It has {len(pattern)} characters, and at most {LONGEST} are allowed."
+        raise _refusal(pattern, f"{length} Claim a directory above it.")
     # The control characters of C0, DEL and C1, and the surrogates.
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", pattern):
-        raise _refusal(pattern, "A path has no control characters and no half of a character.")
+        raise _refusal(pattern, "A path has no control characters and no lone surrogates.")
     if "\\" in pattern:
         raise _refusal(pattern, "Write / between names. To quote a wildcard, write [*], [?], [[].")
     if pattern.startswith("/"):
@@ -74,13 +76,16 @@ def canonical(pattern: str) -> str:
     if ".." in names:
         raise _refusal(pattern, "Give the path from the repository's root, without .. in it.")
     if names[0].startswith("~"):
-        raise _refusal(pattern, "Homes lie outside the repository. For a name with ~, write [~].")
+        raise _refusal(
+            pattern,
+            "A home directory is outside the repository. For a name that begins with ~, write [~].",
+        )
     if pattern.endswith("/"):
         names.append("**")
     kept = [name for at, name in enumerate(names) if name != "**" or names[at - 1 : at] != ["**"]]
     for name in kept:
         if name != "**" and _elements(name, pattern) in ([".", "."], ["."]):
-            raise _refusal(pattern, "Neither . nor .. is a name, quoted or not.")
+            raise _refusal(pattern, "A name cannot be . or .., quoted or not.")
     spelled = "/".join(kept)
     if len(spelled) > LONGEST:
         raise _refusal(pattern, f"With ** at its end the path has more than {LONGEST} characters.")
@@ -88,12 +93,12 @@ def canonical(pattern: str) -> str:
 
 
 def covering(path: str) -> str | None:
-    """The glob of one file, taken by its name as it is; None where no glob can spell it."""
+    """The glob that covers only the file with this name, or None if no glob can spell it."""
     pattern = "".join(f"[{character}]" if character in "[*?" else character for character in path)
     if pattern.startswith("~"):
         pattern = f"[~]{pattern[1:]}"
     elif pattern.startswith("!"):
-        pattern = f"?{pattern[1:]}"  # which no class can quote, and a claim does not begin with
+        pattern = f"?{pattern[1:]}"  # no class can quote a !, and no claim may begin with it
     try:
         return canonical(pattern)
     except Usage:
@@ -101,10 +106,10 @@ def covering(path: str) -> str | None:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether the glob covers this path, which is taken as it is: `[` in it is a plain character.
+    """Whether the glob covers this path, which is a name and not a pattern.
 
-    Raises Usage where the glob is none, and where the path may lie outside the repository
-    (absolute, or with `..`), so that a guard never takes such a path for a free one.
+    Raises Usage for an invalid glob, and for a path that may be outside the repository (absolute,
+    or with `..`), so that a guard never reports such a path as free.
     """
     glob = _parsed(pattern)
     path = _inside(path)
@@ -117,12 +122,12 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def overlap(a: str, b: str) -> bool:
-    """Whether some path matches both globs. Exact, and the same whichever comes first.
+    """Whether some path matches both globs. The result is exact and symmetric, with one exception.
 
-    Exact but for one corner: within wildcards, `.` and `..` count as names like others, so that
-    globs such as `.?` and `?.` conflict although no file can have the name they share.
+    Wildcards match the names `.` and `..` like any other name. So globs such as `.?` and `?.`
+    conflict, although no file can have the name that both match.
 
-    Raises Usage where one is no glob; equal texts are not looked into.
+    Raises Usage for an invalid glob. Two equal texts are not checked.
     """
     if a == b:
         return True
@@ -141,8 +146,9 @@ def overlap(a: str, b: str) -> bool:
 
 
 def _refusal(pattern: str, message: str) -> Usage:
-    # A door has to be able to encode the refusal, and half a surrogate pair has no UTF-8.
-    return Usage(message, path=pattern[:_SHOWN].encode("utf-8", "replace").decode())
+    # UTF-8 cannot encode a lone surrogate, so a ? takes its place.
+    path = pattern[:_SHOWN].encode("utf-8", "replace").decode()
+    return Usage(f"{path[:80]!r} is not a path of a repository. {message}", path=path)
 
 
 def _inside(path: str) -> str:
@@ -190,14 +196,18 @@ def _elements(name: str, pattern: str) -> list[Element]:
         at += 1
         if character == "*":
             if elements and elements[-1] == STAR:
-                raise _refusal(pattern, "** is a whole segment, as in src/**/a. Within one, use *.")
+                raise _refusal(
+                    pattern, "** must be a whole segment, as in src/**/a. Within a segment, use *."
+                )
             elements.append(STAR)
         elif character == "?":
             elements.append(_NAMES)
         elif character == "[":
             close = name.find("]", at + (2 if name.startswith("!", at) else 1))
             if close < 0:
-                raise _refusal(pattern, "A [ is not closed in its segment. Write [[] to mean it.")
+                raise _refusal(
+                    pattern, "A [ has no ] in its segment. For the character [, write [[]."
+                )
             elements.append(_class(name[at:close], pattern))
             at = close + 1
         else:
@@ -208,15 +218,18 @@ def _elements(name: str, pattern: str) -> list[Element]:
 def _class(body: str, pattern: str) -> Element:
     """The element of a class, from the text between its brackets."""
     if body.startswith("^"):
-        # Some tools negate with it and some do not, and a lock must not guess.
-        raise _refusal(pattern, "Write [!…] for characters but these; ^ itself goes last.")
+        # Some tools negate with ^ and some do not, and a lock must not guess.
+        raise _refusal(
+            pattern, "To exclude characters, write [!…]. For the character ^, put it last."
+        )
     listed: list[tuple[int, int]] = []
     at = negated = int(body.startswith("!"))
     while at < len(body):
         width = 3 if body[at + 1 : at + 2] == "-" and at + 2 < len(body) else 1
         low, high = ord(body[at]), ord(body[at + width - 1])
         if low > high:
-            raise _refusal(pattern, f"The range {body[at : at + 3]} is backwards.")
+            wrong = body[at : at + 3]
+            raise _refusal(pattern, f"The range {wrong} is backwards. Write {wrong[::-1]}.")
         listed.append((low, high))
         at += width
     ranges = _others([*(listed if negated else _others(listed)), _SLASH])
@@ -226,7 +239,7 @@ def _class(body: str, pattern: str) -> Element:
 
 
 def _others(ranges: Sequence[tuple[int, int]]) -> Ranges:
-    """Every code point outside these ranges but NUL, in order."""
+    """Every code point outside these ranges except NUL, in order."""
     gaps = []
     start = 1
     for low, high in sorted(ranges):
@@ -242,16 +255,16 @@ _NAMES: Final = _others([_SLASH])
 
 
 class _Positions:
-    """The positions in a row of elements, and sets of them: an int with one bit for each.
+    """The positions in a row of elements. A set of positions is an int with one bit for each.
 
-    Sets of positions move all at once, a machine word at a time; pairs of positions taken one by
-    one would need a million steps for two globs of full length.
+    An operation moves a whole set, a machine word at a time. One pair of positions at a time would
+    take a million steps for two globs of full length.
     """
 
     def __init__(self, elements: Sequence[Element]) -> None:
         marks = [0, 0, 0]
         slashes = 0
-        edges = {0: 0}  # a code point, and the positions that begin or cease to take it there
+        edges = {0: 0}  # a code point, and the positions that start or stop to accept it there
         bit = 1
         for element in elements:
             if isinstance(element, int):
@@ -269,11 +282,11 @@ class _Positions:
         self.all = bit - 1
         self.names = self.all & ~slashes
         self._edges = sorted(edges)
-        # Level n holds, for each edge, the positions taking anything up to 2**n edges on.
+        # Level n has, for each edge, the positions that accept a character up to 2**n edges on.
         self._levels = [list(accumulate((edges[edge] for edge in self._edges), xor))]
 
     def taking(self, element: str | Ranges) -> int:
-        """The positions of one character that have one in common with this element."""
+        """The positions whose element has a character in common with this element."""
         found = 0
         for low, high in _ranges(element):
             first, beyond = bisect_right(self._edges, low) - 1, bisect_right(self._edges, high)
@@ -286,9 +299,9 @@ class _Positions:
         return found
 
     def spread(self, found: int, through: int) -> int:
-        """These positions, and those reached from them by steps over positions in `through`."""
+        """These positions, and those that steps over positions in `through` reach from them."""
         while True:
-            # The carry of the addition runs from each position to the end of its run of steps.
+            # The carry of the addition moves each position to the end of its sequence of steps.
             grown = found | (((found & through) + through) ^ through)
             skips = grown & self.skips
             grown |= skips << 1 | skips << 3
@@ -302,10 +315,10 @@ def _ranges(element: str | Ranges) -> Ranges:
 
 
 def _meet(row: Sequence[Element], other: Sequence[Element]) -> bool:
-    """Whether some string fits both rows: a walk over the pairs of positions that one can reach.
+    """Whether some string matches both rows. This walks over the reachable pairs of positions.
 
-    The string may hold an empty name, which no path has. That finds nothing false: only `*` and
-    `**` take an empty name, and where both rows take it they take any other name as well.
+    The string may have an empty name, which no path has. This gives no wrong result: only `*` and
+    `**` match an empty name, and where both rows match it, they match any other name as well.
     """
     positions = _Positions(other)
     reached = [0] * (len(row) + 1)

@@ -24,12 +24,12 @@ INTERFACE_HEADER = "Interlock-Interface"
 # own writes there.
 SEEN_HEADER = "Interlock-Seq"
 MAX_NAME_LENGTH = 1000
-# `wait` is the one word for waiting, on every door.
+# On every interface the parameter for waiting is `wait`.
 WIRE_NAMES = {"wait_s": "wait"}
 
 
 class HttpRequest(Record):
-    """A request as HTTP carries it."""
+    """An encoded HTTP request."""
 
     method: str
     target: str
@@ -38,7 +38,7 @@ class HttpRequest(Record):
 
 
 def encode(credentials: "Credentials", request: "Verb") -> HttpRequest:
-    """The HTTP request that asks for a verb. Fields with their default value are left out."""
+    """Encode a request for a verb. Fields with their default value are omitted."""
     method, path = request.declared.http.split()
     defaults = request._field_defaults
     given = {
@@ -80,7 +80,7 @@ def _query(given: dict[str, Any]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Percent-encoded, as in a URL. Importing `urllib.parse` costs as much as a whole command."""
+    """Percent-encode a text for a URL. Importing `urllib.parse` takes as long as a command."""
     if text.isascii() and text.isalnum():
         return text
     return "".join(chr(b) if b in _UNRESERVED else f"%{b:02X}" for b in text.encode())

@@ -1,10 +1,10 @@
-"""How refusals spell: words shown safely, names near to what was typed, and lists of names."""
+"""Spelling in refusals: the safe display of words, similar names, and lists of names."""
 
 from collections.abc import Sequence
 
 
 def shown(word: str) -> str:
-    """A word as an error can show it: one printable line of valid text, not too long."""
+    """The word in a form for errors: one printable line of valid text, not too long."""
     text = "".join(map(_printable, word[:80]))
     return text + "…" * (len(word) > 80)
 
@@ -18,12 +18,12 @@ def _printable(character: str) -> str:
 
 
 def near(word: str, names: Sequence[str]) -> list[str]:
-    """Up to three names that the word may have been meant to be, the nearest first."""
+    """Up to three names that are similar to the word, the nearest first."""
     if len(word) > 60:
         return []  # no name is that long, and the comparison is quadratic
     from difflib import get_close_matches
 
-    # Dashes that all flags share would make all flags look alike.
+    # The leading dashes would make all flags similar.
     bare = {name.lstrip("-"): name for name in sorted(names)}
     return [bare[match] for match in get_close_matches(word.lstrip("-"), bare, 3)]
 
@@ -34,8 +34,8 @@ def listed(names: Sequence[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with every character that a reader cannot see, or that reorders the text
-    around it, replaced by its number. Removing it would change what the author wrote."""
+    """Replace every character that is invisible, or that reorders the text around it, by its
+    number. Deleting it would change the author's text."""
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").isprintable():
         return text

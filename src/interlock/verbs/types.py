@@ -1,8 +1,8 @@
-"""The types of fields: what a value must be, its JSON Schema, and its form on a command line.
+"""The types of fields: the check of a value, its JSON Schema, and its form on a command line.
 
-A type is a Python type with a `Shape`: `Item` is a `str` to a type checker, and to the doors a text
-of a certain pattern. `bool`, `dict[str, Any]`, `bytes`, `Literal["a", "b"]` and `tuple[T, ...]` are
-types as they are.
+A type is a Python type with a `Shape`: `Item` is a `str` for type checkers, and for the doors a
+text of a certain pattern. `bool`, `dict[str, Any]`, `bytes`, `Literal["a", "b"]` and
+`tuple[T, ...]` need no `Shape`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 else:
 
     class Annotated:
-        """`Annotated[str, ITEM]` is a `str` to a type checker and `ITEM` at run time. The class of
-        `typing` has no other use here, and takes 0.3 ms of every command."""
+        """`Annotated[str, ITEM]` is a `str` for type checkers and `ITEM` at run time. The class of
+        `typing` would take 0.3 ms of every command."""
 
         def __class_getitem__(cls, parts: tuple[Any, Shape]) -> Shape:
             return parts[1]
@@ -38,8 +38,8 @@ ValueKind = Literal["text", "int", "duration", "switch"]
 
 
 class Shape:
-    """The shape of a value. `metavar` stands for the value in usage lines; `help` says what the
-    value means; `form` says what it must be, for refusals."""
+    """The shape of a value. `metavar` stands for the value in usage lines. `help` explains the
+    value. `form` describes the allowed values, for refusals."""
 
     kind: ClassVar[ValueKind] = "text"
     many: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class Shape:
 
     def schema(self) -> Schema:
         """The JSON Schema that accepts exactly the values that `check` accepts, as far as JSON
-        Schema can say it."""
+        Schema can express that."""
         raise NotImplementedError
 
     def refuse(self, name: str, value: Any) -> NoReturn:
@@ -90,7 +90,7 @@ class Text(Shape):
             self.refuse(name, value)
         if self.max_length is not None and len(value) > self.max_length:
             raise Usage(
-                f"{name} has {len(value)} characters; at most {self.max_length} are allowed.",
+                f"{name} has {len(value)} characters, and at most {self.max_length} are allowed.",
                 member=name,
             )
         if self.line:
@@ -164,7 +164,7 @@ class Switch(Shape):
 
 
 class Choice(Shape):
-    """One of some words. A member of a message raises InvalidMessage instead of Usage."""
+    """One of several words. For a member of a message, `refusal` is InvalidMessage."""
 
     def __init__(self, *choices: str, refusal: type[BadInput] = Usage) -> None:
         super().__init__(f"one of {', '.join(choices)}")
@@ -216,7 +216,7 @@ class Several(Shape):
 
 
 class Object(Shape):
-    """A JSON object, which the verb's own `checked` looks into."""
+    """A JSON object. The verb's own `checked` checks its members."""
 
     python = "dict[str, Any]"
 
@@ -233,7 +233,7 @@ class Object(Shape):
 
 
 class Binary(Shape):
-    """Bytes: the body of a request as it is."""
+    """Bytes: the unchanged body of a request."""
 
     python = "bytes"
 
@@ -321,16 +321,16 @@ SessionId = Annotated[str, SESSION_ID]
 ObjectId = Annotated[str, OBJECT_ID]
 MessageRef = Annotated[str, MESSAGE_REF]
 TaskId = Annotated[str, TASK_ID]
-# A name that a rule only compares: any text that every door can carry.
+# A name that a rule only compares. It may be any text that can be encoded.
 Query = Annotated[str, Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)]
-# Empty where the node makes the secret itself.
+# Empty if the node makes the secret itself.
 Sha256 = Annotated[str, SHA256]
 Files = Annotated[tuple[str, ...], Several(FILE, maximum=MAX_FILES)]
 
 # --- text
 
 Line = Annotated[str, LINE]
-Reason = Annotated[str, one_line("R", "why; the log keeps it", 1024)]
+Reason = Annotated[str, one_line("R", "the reason, which the log records", 1024)]
 Note = Annotated[str, one_line("N", "a note", 4096)]
 ClaimNote = Annotated[str, one_line("N", "what you are doing", 1024)]
 Key = Annotated[
@@ -341,7 +341,7 @@ Worktree = Annotated[str, one_line("P", "the worktree of the work", 4096)]
 Repository = Annotated[
     str, one_line("R", "the repository of the paths; by default the one you are in", 1024)
 ]
-# A file of the server's machine.
+# A file on the server's machine.
 ABSOLUTE_PATH = Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")
 AbsolutePath = Annotated[str, ABSOLUTE_PATH]
 
@@ -358,8 +358,8 @@ Duration = Annotated[
     ),
 ]
 Fence = Annotated[int, Integer(1, help="the fence that you were granted")]
-Limit = Annotated[int, Integer(1, MAX_ROWS, help="at most so many")]
+Limit = Annotated[int, Integer(1, MAX_ROWS, help="the maximum number of results")]
 Position = Annotated[
     int, Integer(0, metavar="SEQ", help="only entries after this position of the log")
 ]
-Offset = Annotated[int, Integer(0, help="a byte of the body")]
+Offset = Annotated[int, Integer(0, help="the position of a byte of the body")]

@@ -49,7 +49,7 @@ class Tool:
     usage         "ack ids [decline] [note]": the name of the tool, then its parameters, those in
                   brackets optional; the name alone stands for all fields
     description   by default the summary of the verb
-    help          what a parameter means, where the field's own help is too long
+    help          the meaning of a parameter, if the field's own help is too long
     answer        the members of the answer that the schema lists; by default all
     idempotent    a second call with the same arguments changes nothing
     """
@@ -69,7 +69,7 @@ class Tool:
 
 
 class Declaration:
-    """The declaration of a verb, beside its fields and its rule.
+    """The declaration of a verb, apart from its fields and its rule.
 
     name          in refusals; by default the words of the command line
     http          "POST /v1/claims/{id}/renew": fields in braces are in the path, the others in the
@@ -81,15 +81,15 @@ class Declaration:
     mcp           the MCP tool, if the verb alone is one
     method        of the Python client, with its positional fields where they are not the
                   required ones: "take_over item"; empty without one
-    help          what a field means, where its type does not say it
+    help          the meaning of a field, if its type does not have it
     exactly_one   groups of fields: a request gives exactly one of each group
     at_most_one   groups of fields: a request gives at most one of each group
     scope         the scope that the token needs
-    read_only     decided outside the write transaction, unless it turns out to append a fact
+    read_only     decided outside the write transaction, unless the rule has to append a fact
     owner         allowed to the owner of an embedded workspace, who has no token
-    open          allowed there without any identity
+    open          allowed on an embedded workspace without any identity
     when_paused   allowed while the workspace is paused
-    anyone        allowed without a token: the request carries a secret that the rule checks
+    anyone        allowed without a token: the request contains a secret that the rule checks
     local         names files of the server's machine: allowed only through the local socket
     maintenance   about the log itself: the node runs it, and no rule decides it
     unbounded     reads the whole log, and so has no time limit
@@ -120,7 +120,7 @@ class Declaration:
     def __init__(self, **declared: Any) -> None:
         # A NamedTuple would cost every command a millisecond.
         if unknown := declared.keys() - type(self).__annotations__.keys():
-            raise TypeError(f"A verb does not declare {', '.join(sorted(unknown))}.")
+            raise TypeError(f"A declaration has no member {', '.join(sorted(unknown))}.")
         vars(self).update(declared)
 
 
@@ -145,11 +145,12 @@ class Verb(Record):
         raise NotImplementedError
 
     def checked(self) -> Self:
-        """Check what the types of the fields do not say. Return the request in canonical form."""
+        """Check the conditions that the types of the fields do not express. Return the request in
+        canonical form."""
         return self
 
     def needs_sender(self) -> bool:
-        """Whether a sender makes the request, even where the owner could make it."""
+        """Whether a sender should make the request, even if the owner could make it too."""
         declared = self.declared
         by_owner = declared.owner or declared.open or declared.anyone or declared.maintenance
         return not by_owner or getattr(self, "mine", False)
@@ -196,7 +197,7 @@ def check_fields(request: Verb) -> None:
 
 
 def validated(request: V) -> V:
-    """Check a request without looking at any state, and return it in canonical form. Raises Usage,
+    """Check a request without any state, and return it in canonical form. Raises Usage,
     InvalidMessage or TooLarge."""
     given = vars(request)
     lists = {name: tuple(value) for name, value in given.items() if type(value) is list}

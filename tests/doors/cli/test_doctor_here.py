@@ -278,7 +278,7 @@ def test_doctor_shows_problems_of_hooks_without_a_workspace(joined: Place) -> No
 def test_unreadable_hooks_log_is_a_finding(joined: Place) -> None:
     (joined.workspace / HOOKS_LOG).mkdir()
     found = only_finding(joined, "hooks-working")
-    assert found["message"].startswith("This could not be looked at: ")
+    assert found["message"].startswith("This check failed with an error: ")
 
 
 def test_doctor_finds_a_wake_toml_that_other_users_can_write(joined: Place) -> None:

@@ -12,7 +12,7 @@ from interlock.rooms.workspace.verbs import Pause, Resume, Whoami
 from world.workspace import OWNER, Workspace, text_to
 
 
-def test_every_writing_verb_obeys_a_pause_at_once_and_stores_nothing(
+def test_a_pause_refuses_every_verb_that_writes(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = {verb: verb.declared for verb in catalogue.verbs()}
@@ -31,8 +31,8 @@ def test_every_writing_verb_obeys_a_pause_at_once_and_stores_nothing(
         for verb in declared.keys() - exempt:
             with pytest.raises(Paused) as caught:
                 workspace.node.call_once(boss, verb(**dict.fromkeys(verb._fields)))
-            said = caught.value.as_dict()
-            assert (said["since"], said["reason"]) == ("2033-05-18T03:33:21.000Z", "a leak")
+            refusal = caught.value.as_dict()
+            assert (refusal["since"], refusal["reason"]) == ("2033-05-18T03:33:21.000Z", "a leak")
     mismatched = boss._replace(claimed="otto")
     workspace.refused("IDENTITY_MISMATCH", mismatched, text_to("@vera"), is_recorded=False)
     assert workspace.head() == before
@@ -40,7 +40,7 @@ def test_every_writing_verb_obeys_a_pause_at_once_and_stores_nothing(
     workspace.send(boss, "@vera")
 
 
-def test_looking_while_paused_marks_nothing_and_leases_still_end(workspace: Workspace) -> None:
+def test_reads_in_a_pause_write_no_receipts_and_leases_still_end(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     id = workspace.send(otto, "@vera", ttl_s=60)
     workspace.call(vera._replace(session="s1"), AcquireClaim(item="B-1", ttl_s=60))
@@ -54,5 +54,5 @@ def test_looking_while_paused_marks_nothing_and_leases_still_end(workspace: Work
     assert workspace.call(OWNER, CheckClaim(item="B-1"))["claimed"] is False
     assert workspace.head() == before
     workspace.call(OWNER, Resume())
-    assert workspace.call(otto, Whoami())["unread"] == 1, "now the sender is told that it expired"
+    assert workspace.call(otto, Whoami())["unread"] == 1, "the notice that the message expired"
     assert len(workspace.facts("claim_expired")) == 1

@@ -1,4 +1,4 @@
-"""The rules of the review and of the log, as each caller sees them."""
+"""The rules of the review and of the log, for each kind of caller."""
 
 import pytest
 

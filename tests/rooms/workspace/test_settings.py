@@ -14,9 +14,9 @@ def test_a_limit_is_a_number_within_bounds(workspace: Workspace, name: str, valu
     workspace.send(otto, "@vera")
 
 
-def test_a_setting_that_does_not_exist_is_told_those_that_do(workspace: Workspace) -> None:
-    said = workspace.refused("USAGE", OWNER, ChangeSetting("recipient", "strict"))
-    assert said["settings"] == [
+def test_the_refusal_of_an_unknown_setting_lists_the_settings(workspace: Workspace) -> None:
+    refusal = workspace.refused("USAGE", OWNER, ChangeSetting("recipient", "strict"))
+    assert refusal["settings"] == [
         *("recipients", "names.pattern"),
         *("limits.message_bytes", "limits.sends_per_minute", "limits.hops"),
         *("guard", "wake.quiet_s"),

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from interlock.agents.hooks import NOTHING, HookReply, Memory, attending, client_of, session_of
-from interlock.doors.http.api import JsonResponse, while_there
+from interlock.doors.http.api import CommandResponse, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
@@ -58,8 +58,9 @@ def hook(
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
         try:
-            return JsonResponse(client_of(client).encode(event, reply))
+            # A client with hooks has a shell, so the remedies are commands.
+            return CommandResponse(client_of(client).encode(event, reply))
         except Usage:
-            return JsonResponse({})  # an unknown client
+            return CommandResponse({})  # an unknown client
 
     return endpoint

@@ -1,4 +1,5 @@
-"""Answers about the workspace: how it stands, what needs a person, what is wrong."""
+"""Answers about the workspace: its settings, its status, the review, the doctor's findings, the log
+and its events."""
 
 from typing import Any, Literal, NotRequired
 
@@ -20,7 +21,7 @@ class Setting(TypedDict):
 
 
 class Finding(TypedDict):
-    """What is wrong, and what puts it right."""
+    """A problem, and the command or the setting that solves it."""
 
     check: str
     message: str
@@ -53,13 +54,13 @@ class Status(TypedDict):
 
 
 class Storage(TypedDict):
-    """Where it lies is told to the owner alone."""
+    """Only the owner gets `directory` and `url`."""
 
     directory: NotRequired[str]
     engine: str
     entries: int
     bytes: int
-    # of a log that several nodes share
+    # only for a log that several nodes share
     url: NotRequired[str]
     name: NotRequired[str]
     node: NotRequired[str]
@@ -70,7 +71,7 @@ class Storage(TypedDict):
 
 
 class NodeStanding(TypedDict):
-    """How far a node has folded the log, and how far that is behind the engine."""
+    """The position up to which a node has folded the log, and its lag behind the engine."""
 
     node: str
     seq: int
@@ -118,7 +119,7 @@ class DueFrom(VerdictDue):
 
 
 class Review(TypedDict):
-    """What needs a person, each with the command to type."""
+    """The matters that need a person, each with the command to run."""
 
     verdicts_due: list[DueFrom]
     blockers: list[ToResolve]
@@ -151,7 +152,7 @@ class Resumed(TypedDict):
 
 
 class Fact(TypedDict):
-    """An entry of the log as it stands there; times in its `outcome` are milliseconds."""
+    """An entry as the log stores it. Times in its `outcome` are in milliseconds."""
 
     seq: int
     at: str
@@ -166,8 +167,8 @@ class Fact(TypedDict):
 
 
 class Log(TypedDict):
-    """One call looks through a part of the log: where there is a `next`, go on after it, however
-    few facts came before."""
+    """One call reads a part of the log. If the answer has `next`, call again after that position,
+    even if this answer has few facts or none."""
 
     facts: list[Fact]
     next: NotRequired[int]
@@ -181,7 +182,7 @@ class Verified(TypedDict):
 
 
 class Damaged(No):
-    """`seq` is the first entry that is not what it was."""
+    """`seq` is the first damaged entry."""
 
     ok: Literal[False]
     code: Literal["LOG_DAMAGED"]
@@ -219,7 +220,7 @@ class ProvenEntry(TypedDict):
 
 
 class Proofs(TypedDict):
-    """Several entries, against one checkpoint."""
+    """Proofs that several entries are in the log of one checkpoint."""
 
     proof: Literal["inclusions"]
     tree_size: int
@@ -262,7 +263,7 @@ class Rebuilt(TypedDict):
     changed: bool
 
 
-# --- What happened, as those see it whom it concerns
+# --- events
 
 
 class _Event(TypedDict):
@@ -290,7 +291,8 @@ class ReceiptEvent(_Event):
 
 
 class Abandoned(TypedDict):
-    """What a new epoch lets go of; `after` and `first` where the engine had lost it."""
+    """The entries that a new epoch abandons, up to `seq`. If the engine had lost them, `after` is
+    the position before the first of them, and `first` is its hash."""
 
     epoch: int
     seq: int
@@ -314,7 +316,7 @@ class _WorkspaceMembers(TypedDict, total=False):
 
 class _OtherEvent(_Event):
     kind: OtherKind
-    # what was put back into an engine, and by which node
+    # the entries that a node restored to the engine
     first: NotRequired[int]
     last: NotRequired[int]
     node: NotRequired[str]
@@ -330,7 +332,7 @@ class OtherEvent(
     WakeMembers,
     TaskMembers,
 ):
-    """The members beside the first four are those that the fact's own kind has."""
+    """The kind of the fact decides which members the event has besides the first four."""
 
     # A room declares further members of its facts in its own answers.
 
@@ -339,20 +341,20 @@ Event = MessageEvent | ReceiptEvent | OtherEvent
 
 
 class Events(TypedDict):
-    """`reached` is the position to go on after; `more` says whether to do so at once."""
+    """Call again after the position `reached`. If `more` is true, call at once."""
 
     events: list[Event]
     reached: int
     more: bool
 
 
-# --- Answers to an agent's client, which tells of each step and is told what to say
+# --- answers to an agent's client, which reports each step of its session
 
 
 class Attended(TypedDict):
-    """What a client's session is told at a step: who it is, and what is new. `news` are messages
-    to be pointed to, `messages` those that are handed over whole, `lost` the sender's sessions
-    whose client has died; the rest is of an edit."""
+    """The identity of a client's session, and the news for its step. `news` are messages of which
+    the client only tells the agent. `messages` are messages that it hands over whole. `lost` are
+    the sender's sessions whose client has died. The members from `allowed` on belong to an edit."""
 
     address: str
     agent: str

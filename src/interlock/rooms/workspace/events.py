@@ -1,6 +1,7 @@
-"""Events: the facts of the log, as callers see them whom they concern.
+"""Events: the facts of the log in the form that callers get.
 
-An event has the outcome of a fact, and no body. The kind of the fact declares whom it concerns.
+An event has the outcome of a fact, and no body. The kind of the fact declares its audience: the
+callers who get the event.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 SCANNED_AT_ONCE = 5000
-# After these, a caller who follows the events must be authenticated again.
+# After a fact of these kinds, the node authenticates a caller who follows the events again.
 IDENTITY_KINDS = frozenset(kind for kind, declared in FACTS.items() if declared.reauthenticates)
 
 
 class Event(NamedTuple):
-    """`audience` has the names whom the event concerns; None stands for everyone."""
+    """`audience` has the names of the callers who get the event. None stands for everyone."""
 
     seq: int
     kind: str
@@ -34,12 +35,12 @@ class Event(NamedTuple):
 
 
 def viewer_names(sender: str, agent: str, scopes: Iterable[str]) -> frozenset[str]:
-    """The names under which events concern a caller."""
+    """The names of a caller in audiences."""
     return frozenset({sender, agent, *([ADMINS] if "admin" in scopes else [])})
 
 
 def event(state: FoldedState, fact: Header) -> Event:
-    """The event of a fact. The state must have the messages that the fact is about."""
+    """Return the event of a fact. The state must contain the messages that the fact names."""
     declared, outcome = kind_of(fact), fact.outcome
     shown: dict[str, Any]
     if fact.kind == "message_sent":
@@ -63,7 +64,7 @@ def event(state: FoldedState, fact: Header) -> Event:
         session=fact.session,
     )
     audience = declared.audience(state, fact)
-    # An outcome may have members of these names too: an agent's kind, a claim's session.
+    # An outcome may have members of the same names, such as an agent's kind. Those of `head` win.
     return Event(fact.seq, fact.kind, audience, shown | head)
 
 

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from textwrap import shorten
 from typing import Any, NamedTuple
 
+from interlock.errors import Remedy
+from interlock.rooms.workspace.verbs import Examine, VerifyLog
+
 MAX_FINDINGS = 20
 
-# Every check, in the order of what the remedy changes: a word, a message, a token, a file, a
+# Every check, ordered by how much its remedy changes: a label, a message, a token, a file, a
 # process, an engine.
 ORDER = (
     "labels-agree",
@@ -46,12 +49,13 @@ class Finding(NamedTuple):
 
 
 def finding_rows(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings of one check as answers have them: the first of them, and a count of the
+    """The findings of one check in the form of answers: the first ones, and a count of the
     others."""
     findings = list(found)
     shown = findings[:MAX_FINDINGS]
     if (more := len(findings) - MAX_FINDINGS) > 0:
-        shown.append(Finding(f"And {more} more like these.", "interlock doctor"))
+        text = f"This check has {more} more findings. Solve these first, then check again."
+        shown.append(Finding(text, Remedy("interlock doctor", Examine())))
     rows = []
     for message, do, subject in shown:
         row = {"check": check, "message": message, "do": do}
@@ -62,7 +66,8 @@ def finding_rows(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
 def unmade(trouble: Exception) -> Finding:
     """The finding of a check that failed with an error."""
     why = shorten(str(trouble), 300, placeholder=" …") or type(trouble).__name__
-    return Finding(f"This could not be looked at: {why}", "interlock audit verify")
+    verify = Remedy("interlock audit verify", VerifyLog())
+    return Finding(f"This check failed with an error: {why}", verify)
 
 
 def in_order(findings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

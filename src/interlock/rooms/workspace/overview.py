@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from interlock.rooms.transaction import Transaction
     from interlock.rooms.workspace import answers, verbs
 
-# A caller with more work begins with these.
+# The most tasks, and the most due verdicts, that `whoami` lists.
 MAX_LISTED = 50
 
 
@@ -83,9 +83,9 @@ def attend(tx: Transaction, request: verbs.Attend) -> answers.Attended:
     """Renew the claims of the session, and return the news for its step. If the client's shell does
     not know the session, renew the sender's claims without a session too.
 
-    The news are: at the start the held claims; before an edit the claims in its way; before a stop
-    urgent mail; while idle the mail that may wake it; at other steps new mail. The end releases the
-    claims of the session."""
+    The news are the held claims at the start, other holders' claims on the files before an edit,
+    urgent mail before a stop, mail that may wake the client while it is idle, and new mail at other
+    steps. The step end releases the claims of the session."""
     caller, session = tx.caller, tx.caller.session
     paused = is_paused(tx.state)
     about = without_none(
@@ -154,7 +154,7 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
     caller = tx.caller
     if not caller.is_person_or_admin:
         raise MissingScope(
-            "review is for a person, or for a token with the scope admin.", scope="admin"
+            "Only a person, or a token with the scope admin, may call review.", scope="admin"
         )
     since = tx.now - since_s * 1000
 
@@ -223,7 +223,8 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
         "ORDER BY b.recipient"
     ):
         meant = near(name, known)
-        # The sender of a mistyped name sends again. Another name can still join.
+        # The sender of a mistyped name has to send the message again. Any other name can still
+        # join.
         is_mistyped = meant or not names.may_join(tx, name)
         do = Remedy(f"interlock join {name}", Join(name))
         if is_mistyped:
@@ -268,7 +269,8 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
 
 
 def _by_its_sender(tx: Transaction, do: Remedy, task: Task, gate: str) -> Remedy:
-    """The command with the sender who can run it: a holder gives a verdict, the worker submits."""
+    """For the owner, add a sender that can run the command: a holder of the gate for a verdict,
+    the worker for a submission."""
     if isinstance(do.request, GiveVerdict):
         own = workers(tx, task.id)
         able = [who for who in holders(tx, gate) if agent_of(tx.state, who) not in own]
@@ -279,7 +281,7 @@ def _by_its_sender(tx: Transaction, do: Remedy, task: Task, gate: str) -> Remedy
 
 
 def _as(tx: Transaction, senders: list[str], do: Remedy) -> Remedy:
-    """The owner is no sender, and names the sender that runs the command."""
+    """For the owner, who has no sender, add the first of these senders to the command."""
     if not (tx.caller.owner and senders):
         return do
     return Remedy(f"{do} --from {senders[0]}", do.request, http=do.http, mcp=do.mcp)

@@ -1,4 +1,4 @@
-"""Redaction: erase a body that should never have been written. Every proof stays valid."""
+"""Redaction: delete the body of a fact, such as a leaked secret. Every proof stays valid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RedactionTarget(NamedTuple):
-    """The fact whose body is erased, and the positions of facts that repeat the body."""
+    """The fact whose body is deleted, and the positions of facts with copies or notes of it."""
 
     id: str
     seq: int
@@ -27,14 +27,16 @@ class RedactionTarget(NamedTuple):
 
 
 def redact(tx: Transaction, request: verbs.Redact) -> answers.Redacted:
-    """Erase the body of a message, of evidence, of a verdict, of a task, or of any other fact.
+    """Delete the body of a message, of evidence, of a verdict, of a task, or of any other fact.
 
-    Raises NotFound, or MissingScope unless the sender or an admin calls."""
+    Raises NotFound, or MissingScope unless the sender's agent or an admin calls."""
     is_admin = "admin" in tx.caller.scopes
     found = _find(tx, request.message, of_all=is_admin)
     if not is_admin and agent_of(tx.state, found.sender) != tx.caller.agent:
         raise MissingScope(
-            "Only its sender, or a token with the scope admin, can redact it.", scope="admin"
+            f"Only @{found.sender}, who wrote {found.id}, or a token with the scope admin can "
+            "redact it. Ask them.",
+            scope="admin",
         )
     for seq in (found.seq, *found.copies):
         if tx.store.body(seq) is not None:
@@ -59,7 +61,7 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> RedactionTarget:
     except NotFound as nothing:
         missing = nothing
     else:
-        # The fact that resolved a blocker repeats it.
+        # The fact that resolved a blocker may have a note about it.
         ends = [each.resolved for each in blockers(tx, "seq = ?", message.seq)]
         copies = [end for end in ends if end is not None]
         return RedactionTarget(message.id, message.seq, message.sender, tuple(copies))
@@ -73,8 +75,8 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> RedactionTarget:
         return RedactionTarget(piece.id, piece.seq, piece.sender)
     except NotFound:
         pass
-    # Any other fact with a body, such as a receipt with its note. A fact that does not concern the
-    # caller is not found, like one that does not exist.
+    # Any other fact with a body, such as a receipt with its note. A caller who may not see the fact
+    # gets the same refusal as for a fact that does not exist.
     fact = next(iter(tx.store.facts(value - 1)), None) if is_position else None
     if fact is not None and fact.seq == value and fact.body is not None:
         caller = tx.caller
@@ -85,7 +87,8 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> RedactionTarget:
 
 
 def _mail(tx: Transaction, thread: str, *types: str) -> list[int]:
-    """The messages that a rule wrote into the thread of a task, and that repeat its text."""
+    """The messages of these types in a task's thread. A rule wrote them, and they repeat texts of
+    the task."""
     marks = ", ".join("?" * len(types))
     return tx.column(
         f"SELECT seq FROM mail_messages WHERE thread = ? AND thread <> id AND type IN ({marks}) "

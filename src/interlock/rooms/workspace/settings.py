@@ -29,7 +29,7 @@ def _between(low: int, high: int) -> Callable[[str], bool]:
 
 SETTINGS = {
     "recipients": Setting("open", "open or strict", lambda v: v in ("open", "strict")),
-    "names.pattern": Setting("", "a regular expression, or nothing", _is_pattern),
+    "names.pattern": Setting("", "a regular expression, or an empty value", _is_pattern),
     "limits.message_bytes": Setting(str(256 << 20), "1 to 1000000000", _between(1, 10**9)),
     "limits.sends_per_minute": Setting("6000", "0 (no limit) to 1000000000", _between(0, 10**9)),
     "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),

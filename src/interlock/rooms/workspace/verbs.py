@@ -1,7 +1,7 @@
 """The verbs of the workspace: settings, pause, overviews, client sessions, the log and its upkeep.
 
-The node runs the verbs about the log itself, such as `VerifyLog` and `Backup`, because no rule
-decides them: see `node.upkeep`. `Inspect` and `Maintain` are their permission checks.
+The node itself runs the verbs about the log, such as `VerifyLog` and `Backup` (`node.upkeep`). No
+rule decides them. `Inspect` and `Maintain` are their permission checks.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class Whoami(
     cli="whoami",
     mcp=Tool(
         "whoami",
-        "Who you are here, how much mail is open, and what you hold. Call first, and again after "
-        "compaction.",
+        "Show your identity, your open mail, and the claims and tasks you hold. Call first, and "
+        "again after compaction.",
     ),
     method="whoami",
     read_only=True,
@@ -215,7 +215,7 @@ class Review(
     method="review",
     read_only=True,
     owner=True,
-    help={"since_s": "how far to look back: 90s, 15m, 2h, 7d"},
+    help={"since_s": "how far back the review goes: 90s, 15m, 2h, 7d"},
 ):
     """List the matters that need a person, each with the command to run.
 
@@ -284,7 +284,7 @@ class Attend(
                 raise Usage("window is not valid JSON in UTF-8.", member="window") from None
             if size > MAX_WINDOW_BYTES:
                 raise Usage(
-                    f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.",
+                    f"window has {size} bytes, and at most {MAX_WINDOW_BYTES} are allowed.",
                     member="window",
                 )
         if self.paths:
@@ -309,7 +309,7 @@ class ListEvents(
     """List the events after a position that concern you, oldest first.
 
     Mail concerns its sender and its recipients. Refusals and tokens concern admins. Most other
-    events concern every caller. Where the answer has more, call again after the position
+    events concern every caller. If more is true in the answer, call again after the position
     reached."""
 
     after: Position = 0
@@ -341,7 +341,7 @@ class ShowLog(
     """Show the facts of the log after a position.
 
     The owner sees every fact. Other callers see the facts that concern them. One call reads a part
-    of the log: where the answer has next, call again after that position."""
+    of the log. If the answer has next, call again after that position."""
 
     after: Position = 0
     limit: Limit = 50
@@ -368,7 +368,7 @@ class VerifyLog(
     http_also=("GET /v1/audit/verify",),
     method="verify",
     unbounded=True,
-    help={"checkpoint": "a checkpoint that you kept"},
+    help={"checkpoint": "a checkpoint that you saved"},
     maintenance=True,
 ):
     """Verify the whole log, and name the first damaged entry.
@@ -392,7 +392,7 @@ class SignCheckpoint(
 ):
     """Sign a checkpoint of the log: its size and its root hash.
 
-    Keep the checkpoint on another machine. With it, audit verify finds any later change to the
+    Store the checkpoint on another machine. With it, audit verify finds any later change to the
     entries before it."""
 
     def decide(self, tx: Transaction) -> answers.Checkpoint:
@@ -473,8 +473,8 @@ class Examine(
 ):
     """Find problems of the workspace, each with the command that solves it.
 
-    The smallest change comes first. Exit 0: there are no problems. Exit 1: there are problems. The
-    page docs/doctor.md describes each check."""
+    Problems with the smallest remedy come first. Exit 0: there are no problems. Exit 1: there are
+    problems. The page docs/doctor.md describes each check."""
 
     def decide(self, tx: Transaction) -> answers.Examined:
         raise NotImplementedError
@@ -521,7 +521,7 @@ class Restore(
 ):
     """Replace the log with a backup, as a new epoch.
 
-    Restore suspends every token until you trust it again: interlock token reaffirm --all"""
+    Restore suspends every token. To activate all of them again: interlock token reaffirm --all"""
 
     file: AbsolutePath
 
