@@ -1,10 +1,11 @@
-"""Take the screenshots of docs/dashboard.md (the dashboard and a task, after a day of three agents
-and a person) and of docs/connectors.md (a client asks this person for consent).
+"""Take the screenshots of the documentation.
 
     .venv/bin/python docs/screenshot.py [NAME]...
 
-The script records the day in a temporary workspace with a manual clock, and serves the pages of the
-web door as `interlock up` does.
+NAME is `dashboard`, `dashboard-dark` or `dashboard-task` for docs/dashboard.md, or `consent` for
+docs/connectors.md. Without a name, the script takes all of them. It records a day of three agents
+and a person in a temporary workspace with a manual clock. It serves the web pages as `interlock up`
+does.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ The rest of the checkout does not change.
 
 
 class Day:
-    """Makes requests in a workspace, at times before now."""
+    """Makes requests in a workspace, at times in the past."""
 
     def __init__(self, directory: str) -> None:
         self.now = int(time.time() * 1000)
@@ -120,7 +121,8 @@ class Day:
     def ran(
         self, ago: float, sender: str, tree: str, exit_code: int, tests: dict[str, int]
     ) -> None:
-        """Record a run for the first criterion of B-0444. `tree` is repeated to a full hash."""
+        """Record a run for the first criterion of B-0444. `tree` has four digits, which repeat
+        to form a full hash."""
         counts = ", ".join(f"{number} {what}" for what, number in tests.items())
         output = f"{'.' * 41}\n{counts} in 3.12s\n".encode()
         payload = {
@@ -199,7 +201,8 @@ def morning(day: Day) -> None:
 
 
 def work(day: Day) -> None:
-    """Create tasks in every state. A gate failed B-0444 once; its fix waits for a verdict."""
+    """Create tasks in every state. The gate review failed B-0444 once. The fixed commit waits for
+    its verdict."""
     for id, title, gates in (
         ("B-0444", "The checkout survives a double click", ("review", "wording")),
         ("B-0449", "Invoices use the new tax rates", ("review",)),
@@ -310,7 +313,7 @@ def served(day: Day, token: str) -> Iterator[str]:
     app = Starlette(lifespan=lifespan)
 
     async def known(scope: Scope, receive: Receive, send: Send) -> None:
-        """Set the base address, as the server's guard does for a safe connection."""
+        """Set the server's address in the scope, as the guard of the HTTP door does."""
         scope["interlock.base"] = PUBLIC
         await app(scope, receive, send)
 
@@ -344,7 +347,7 @@ def show_board(browser: Browser, url: str, token: str, names: list[str]) -> None
 
 
 def show_consent(browser: Browser, day: Day, invitation: str) -> None:
-    """Join as Vera with her invitation, and open the consent page."""
+    """Sign in as Vera with her invitation, and take the consent page."""
     page = browser.new_page(viewport={"width": 900, "height": 700})
     page.goto(f"{PUBLIC}/invite/{invitation}")
     for field in ("password", "again"):

@@ -315,7 +315,7 @@ def test_the_pages_of_people_give_the_times_as_they_are() -> None:
         f"the client gets | {CODE_FOR_MS // 60_000} minute,",
         f"an access token | {ACCESS_FOR_MS // 3_600_000} hour |",
         f"a refresh token | {REFRESH_FOR_MS // DAY_MS} days",
-        f"being signed in | {SIGNED_IN_FOR_MS // DAY_MS} days |",
+        f"a person's sign-in | {SIGNED_IN_FOR_MS // DAY_MS} days |",
         f"an invitation | {INVITED_FOR_MS // DAY_MS} days,",
         f"at most {documents.LARGEST >> 10} KiB within {documents.TIMEOUT_S:.0f} s",
         f"at least {passwords.SHORTEST} characters",

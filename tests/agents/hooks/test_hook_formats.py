@@ -251,7 +251,7 @@ def test_any_reply_is_encoded_in_a_form_that_the_client_accepts(
 
 def test_the_docs_page_lists_each_event_with_the_kinds_of_its_answer() -> None:
     page = (ROOT / "docs" / "hooks.md").read_text()
-    table = page.partition("## What each client tells and is told\n\n")[2].partition("\n\n")[0]
+    table = page.partition("## Events of each client\n\n")[2].partition("\n\n")[0]
     head, _, *rows = ([cell.strip() for cell in row.split("|")[2:-1]] for row in table.split("\n"))
     assert head == ["Claude Code", "Codex", "Gemini CLI", "Cursor"]
     written = {

@@ -141,4 +141,4 @@ def test_the_docs_page_shows_a_valid_file() -> None:
     assert {key: config[key] for key in ("tmux", "codex")} == {
         key: parse("")[key] for key in ("tmux", "codex")
     }
-    assert f"After {LIMIT_S:g} seconds it is killed" in page
+    assert f"After {LIMIT_S:g} seconds, the server kills the command" in " ".join(page.split())
