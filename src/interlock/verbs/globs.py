@@ -108,8 +108,8 @@ def covering(path: str) -> str | None:
 def matches(pattern: str, path: str) -> bool:
     """Whether the glob covers this path, which is a name and not a pattern.
 
-    Raises Usage for an invalid glob, and for a path that may be outside the repository (absolute,
-    or with `..`), so that a guard never reports such a path as free.
+    Raises Usage for an invalid glob. Raises it also for a path that may be outside the repository
+    (absolute, or with `..`), so that a guard never reports such a path as free.
     """
     glob = _parsed(pattern)
     path = _inside(path)

@@ -1,7 +1,7 @@
 """A state machine drives tasks and gates on a node and on a plain model, and compares everything.
 
-Agents with several surfaces and sessions, a person, and an agent with too few scopes create, take,
-prove, submit, pass, block and end tasks, while leases expire on the machine's clock. After every
+The callers are agents with several surfaces and sessions, a person, and an agent with too few
+scopes. They create, take, prove, submit, pass, block and end tasks. Leases expire. After every
 request the log has exactly the facts that the model expects, so a refused request has appended no
 other fact than its refusal. After every rule all views agree. At the end the log verifies, and
 folding it again gives the same state.
@@ -663,10 +663,10 @@ def run(examples: int, steps: int) -> None:
     )
 
 
-def test_tasks_and_gates_do_what_the_model_says() -> None:
+def test_tasks_and_gates_match_the_model() -> None:
     run(examples=12, steps=20)
 
 
 @pytest.mark.long
-def test_tasks_and_gates_do_what_the_model_says_in_long_runs() -> None:
+def test_tasks_and_gates_match_the_model_in_long_runs() -> None:
     run(examples=150, steps=40)

@@ -14,7 +14,7 @@ def test_a_review_refuses_a_period_out_of_bounds(workspace: Workspace, since_s: 
     workspace.refused("USAGE", OWNER, Review(since_s))
 
 
-def test_the_log_shows_each_caller_only_what_it_may_read(workspace: Workspace) -> None:
+def test_the_log_shows_each_caller_only_the_facts_it_may_read(workspace: Workspace) -> None:
     otto, vera, mira = (workspace.join(name) for name in ("otto", "vera", "mira"))
     workspace.call(otto, SendMessage("@vera", {"text": "between us"}, "send"))
     workspace.call(otto, AcquireClaim(item="B-1"))

@@ -284,7 +284,7 @@ def _target(item: str | None, repo: str | None, paths: str | None) -> Target:
 
 
 def target_of(request: Any) -> Target:
-    """The target of a request. The order and repetition of paths mean nothing."""
+    """The target of a request, with each path once, in sorted order."""
     repo = request.repo if request.paths else None
     return Target(request.item, repo, tuple(sorted(set(request.paths))))
 

@@ -62,8 +62,8 @@ class Criterion(NamedTuple):
 
 
 def criteria(tx: Transaction, task: Task) -> list[Criterion]:
-    """The criteria of a task. A criterion is met by its last run, if that was a success on the
-    submitted tree, or by other evidence that a passing verdict names."""
+    """The criteria of a task. The last run of a criterion meets it, if the run succeeded on the
+    submitted tree. Other evidence meets it, if a passing verdict names the evidence."""
     texts: list[str] = body(tx, task.seq).get("criteria", [])
     tree = task.tree if task.state in ("submitted", "done") else None
     all_evidence = evidence(tx, "task = ? AND criterion IS NOT NULL", task.id)

@@ -645,7 +645,7 @@ class RaiseBlocker(
         "what": "the problem; - reads standard input",
         "task": "the task",
         "to": "the agent that should know; by default the task's worker or creator",
-        "severity": "stop keeps the task from completion, warn does not",
+        "severity": "stop prevents the completion of the task, warn does not",
         "fix": FIX,
     },
 ):

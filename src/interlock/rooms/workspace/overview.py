@@ -81,11 +81,15 @@ def whoami(tx: Transaction) -> answers.Whoami:
 
 def attend(tx: Transaction, request: verbs.Attend) -> answers.Attended:
     """Renew the claims of the session, and return the news for its step. If the client's shell does
-    not know the session, renew the sender's claims without a session too.
+    not know the session, renew the sender's claims without a session too. The news by step:
 
-    The news are the held claims at the start, other holders' claims on the files before an edit,
-    urgent mail before a stop, mail that may wake the client while it is idle, and new mail at other
-    steps. The step end releases the claims of the session."""
+    start         the held claims, and new mail
+    prompt, tool  new mail
+    edit          other holders' claims on the files
+    stop          urgent mail
+    idle          mail that may wake the client
+    busy, rest    none
+    end           none; the session's claims are released"""
     caller, session = tx.caller, tx.caller.session
     paused = is_paused(tx.state)
     about = without_none(

@@ -242,7 +242,7 @@ class Attend(
         "paths": "with step edit: the files to change",
         "repo": "with step edit: the repository of the files",
         "worktree": "with step edit: the worktree of the files",
-        "held": "how many times in a row the client was kept from stopping",
+        "held": "how many times in a row Interlock kept the client from stopping",
         "wait_s": "with step idle: wait this long for mail that may wake the client",
         "window": "where the client runs, for presence",
         "unbound": "the client's shell and tools do not know its session",
