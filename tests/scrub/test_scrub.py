@@ -1,5 +1,5 @@
-"""The release scrub, on repositories that each test builds. Secrets are put together when they are
-needed, so that this file holds none."""
+"""The release scrub, on repositories that each test builds. The tests join secrets at run time, so
+that this file contains none."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from interlock.scrub import Finding, Rules, findings, rules_of
 
 KEY = "AKIA" + "QWERTYUIOPASDFGH"
 PRIVATE = Rules(words=("falcon",), paths=("/home/otto",))
-# Stands in for a person: takes the line out at which the file is opened.
+# Acts as a person's editor: deletes the line at which it opens the file.
 EDITOR = """
 import sys
 number, path = int(sys.argv[1][1:]), sys.argv[2]
@@ -28,7 +28,7 @@ with open(path, "wb") as file:
 
 
 class Repo:
-    """A repository in a directory of its own."""
+    """A repository in its own directory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -43,7 +43,7 @@ class Repo:
         return done.stdout.decode("utf-8", "replace").strip()
 
     def commit(self, message: str, files: dict[str | bytes, bytes | str | None]) -> str:
-        """Writes the files (None removes one), commits everything, and gives the commit's id."""
+        """Write the files (None deletes one), commit all changes, and return the commit's id."""
         for name, content in files.items():
             path = os.path.join(os.fsencode(self.place), os.fsencode(name))
             if content is None:
@@ -65,8 +65,8 @@ class Repo:
         )
         assert done.returncode == 0, (command, done.stderr)
 
-    def follow_advice(self, rules: Rules = PRIVATE) -> None:
-        """Types the fix of the first finding, until there is none."""
+    def apply_fixes(self, rules: Rules = PRIVATE) -> None:
+        """Run the fix of the first finding, until there are no findings."""
         for _ in range(30):
             found = self.scrub(rules)
             if not found:
@@ -77,7 +77,7 @@ class Repo:
 
 @pytest.fixture(autouse=True)
 def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A git without settings of whoever runs the tests, and an editor."""
+    """Let git ignore the settings of the user who runs the tests, and set an editor."""
     editor = tmp_path / "editor"
     editor.write_text(f"#!{sys.executable}\n{EDITOR}\n")
     editor.chmod(0o700)
@@ -110,7 +110,7 @@ def test_a_clean_repository_passes(repo: Repo) -> None:
     assert repo.scrub() == []
 
 
-def test_what_must_not_become_public_is_found_and_the_advice_cleans_it(repo: Repo) -> None:
+def test_private_content_is_found_and_the_fixes_remove_it(repo: Repo) -> None:
     old = repo.commit("Configure", {"src/settings.py": f"# settings\nkey = '{KEY}'\n"})
     repo.commit("Configure better", {"src/settings.py": "# settings\n"})
     told = repo.commit("Fix\n\nsee /home/otto/notes", {})
@@ -135,13 +135,13 @@ def test_what_must_not_become_public_is_found_and_the_advice_cleans_it(repo: Rep
     assert "refs/heads/leftover" in found["ref"].what
     assert all(finding.fix.startswith(("git ", "${EDITOR")) for finding in found.values())
 
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("ls-files").split() == ["README.md", "src/settings.py"]
     assert repo.git("show-ref", "--head", "-d").count("\n") == 1
     assert repo.git("status", "--porcelain") == "?? data/"
 
 
-def test_an_orphan_branch_made_by_hand_passes(repo: Repo) -> None:
+def test_a_new_orphan_branch_passes(repo: Repo) -> None:
     repo.commit("Configure", {"a.txt": KEY})
     repo.commit("Configure better", {"a.txt": "nothing\n"})
     assert only(repo.scrub()).check == "secret"
@@ -160,12 +160,12 @@ def test_the_secret_itself_is_never_shown(repo: Repo) -> None:
         assert phrase[:4] not in str(finding.view())
 
 
-def test_a_finding_shows_nothing_that_it_does_not_have(repo: Repo) -> None:
+def test_a_finding_omits_absent_members(repo: Repo) -> None:
     repo.git("branch", "leftover")
     assert only(repo.scrub()).view().keys() == {"check", "what", "fix", "fingerprint"}
 
 
-def test_a_secret_in_many_versions_is_reported_once_with_the_commit_that_brought_it(
+def test_a_secret_in_many_versions_is_reported_once_with_its_first_commit(
     repo: Repo,
 ) -> None:
     first = repo.commit("One", {"a.txt": f"{KEY}\n"})
@@ -174,18 +174,18 @@ def test_a_secret_in_many_versions_is_reported_once_with_the_commit_that_brought
     finding = only(repo.scrub())
     assert (finding.commit, finding.line) == (first, 1)
     assert "+3 ./a.txt" in finding.fix
-    repo.follow_advice()
+    repo.apply_fixes()
     assert (repo.place / "a.txt").read_text() == "further\nabove\n"
 
 
-def test_two_files_of_one_content_are_two_findings(repo: Repo) -> None:
+def test_two_files_with_the_same_content_are_two_findings(repo: Repo) -> None:
     repo.commit("Twice", {"a.txt": f"{KEY}\n", "b/c.txt": f"{KEY}\n"})
     assert [each.path for each in repo.scrub()] == ["a.txt", "b/c.txt"]
-    repo.follow_advice()
+    repo.apply_fixes()
     assert (repo.place / "b" / "c.txt").read_text() == ""
 
 
-def test_the_fix_is_for_the_file_as_it_is_even_if_that_version_came_back(repo: Repo) -> None:
+def test_the_fix_is_for_the_current_version_even_if_it_was_restored(repo: Repo) -> None:
     repo.commit("One", {"a.txt": f"{KEY}\n"})
     repo.commit("Two", {"a.txt": f"above\n{KEY}\n"})
     repo.commit("One again", {"a.txt": f"{KEY}\n"})
@@ -195,11 +195,11 @@ def test_the_fix_is_for_the_file_as_it_is_even_if_that_version_came_back(repo: R
 def test_every_line_with_a_private_word_is_a_finding(repo: Repo) -> None:
     repo.commit("Words", {"a.txt": "the Falcon\nnothing\nfalcon_key\nfalconer\n"})
     assert [(each.check, each.line) for each in repo.scrub()] == [("word", 1), ("word", 3)]
-    repo.follow_advice()
+    repo.apply_fixes()
     assert (repo.place / "a.txt").read_text() == "nothing\nfalconer\n"
 
 
-def test_what_only_a_merge_has_is_found_in_the_merge(repo: Repo) -> None:
+def test_content_that_only_a_merge_adds_is_found_in_the_merge(repo: Repo) -> None:
     repo.git("checkout", "-q", "-b", "side")
     aside = repo.commit("Aside", {"side.txt": "falcon\n"})
     repo.git("checkout", "-q", "main")
@@ -212,25 +212,25 @@ def test_what_only_a_merge_has_is_found_in_the_merge(repo: Repo) -> None:
     assert (word.path, word.commit) == ("side.txt", aside)
 
 
-def test_tags_are_stray_unless_allowed_and_their_messages_are_read(repo: Repo) -> None:
+def test_tags_are_findings_unless_allowed_and_their_messages_are_checked(repo: Repo) -> None:
     repo.git("tag", "-a", "-m", "All about\nfalcon", "v1")
     repo.git("tag", "-a", "-m", "A tag of a tag by /home/otto", "v2", "v1")
     assert [each.check for each in repo.scrub()] == ["ref", "ref", "word", "word", "path"]
     rules = PRIVATE._replace(refs=("refs/tags/v*",))
     found = repo.scrub(rules)
     assert {(each.check, each.line) for each in found} == {("word", 2), ("path", 1)}
-    repo.follow_advice(rules)
+    repo.apply_fixes(rules)
     assert repo.git("tag") == ""
 
 
-def test_an_allowed_ref_to_what_is_no_commit_is_found(repo: Repo) -> None:
+def test_an_allowed_ref_that_leads_to_no_commit_is_found(repo: Repo) -> None:
     repo.git("tag", "v1", repo.git("hash-object", "-w", "--stdin", stdin=KEY.encode()))
     finding = only(repo.scrub(Rules(refs=("refs/tags",))))
     assert finding.check == "ref"
     assert "blob" in finding.what
 
 
-def test_starting_over_takes_allowed_tags_of_the_old_history_along(repo: Repo) -> None:
+def test_a_new_history_deletes_allowed_tags_of_the_old_history(repo: Repo) -> None:
     repo.commit("falcon", {})
     repo.git("tag", "v1")
     repo.git("tag", "-a", "-m", "two", "v2")
@@ -252,7 +252,7 @@ def test_starting_over_takes_allowed_tags_of_the_old_history_along(repo: Repo) -
         "git update-ref 'refs/heads/it'\"'\"'s;odd' HEAD",
     ],
 )
-def test_every_kind_of_stray_ref_is_found_and_can_be_removed(repo: Repo, make: str) -> None:
+def test_every_kind_of_stray_ref_is_found_and_can_be_deleted(repo: Repo, make: str) -> None:
     before = repo.git("show-ref")
     repo.type(make)
     stray = [each for each in repo.scrub() if each.check == "ref"]
@@ -261,7 +261,7 @@ def test_every_kind_of_stray_ref_is_found_and_can_be_removed(repo: Repo, make: s
     assert repo.git("show-ref") == before
 
 
-def test_what_only_a_stray_ref_reaches_goes_with_the_ref(repo: Repo) -> None:
+def test_content_that_only_a_stray_ref_reaches_is_removed_with_the_ref(repo: Repo) -> None:
     repo.git("checkout", "-q", "--orphan", "other")
     root = repo.commit("Other", {"b.txt": f"{KEY}\n"})
     repo.git("checkout", "-q", "main")
@@ -297,21 +297,21 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_are_shown_and_quoted(repo: Repo, name: bytes) -> None:
+def test_file_names_with_special_characters_are_quoted(repo: Repo, name: bytes) -> None:
     repo.commit("Odd", {name: "x", "beside.txt": "stays\n"})
     finding = only(repo.scrub())
     assert finding.check == "generated"
     assert finding.path is not None
     assert finding.path.isprintable()
     assert "\n" not in finding.fix
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("ls-files").split() == ["README.md", "beside.txt"]
 
 
 @pytest.mark.parametrize("name", [b"new\nline", b"it's", b"-x", b":x", b"*", b"\xff\xfe"])
-def test_a_file_of_an_odd_name_can_be_edited(repo: Repo, name: bytes) -> None:
+def test_a_file_with_special_characters_in_its_name_can_be_edited(repo: Repo, name: bytes) -> None:
     repo.commit("Odd", {name: "good\nfalcon\n"})
-    repo.follow_advice()
+    repo.apply_fixes()
     assert (Path(os.fsdecode(os.fsencode(repo.place) + b"/" + name))).read_text() == "good\n"
 
 
@@ -319,7 +319,7 @@ def test_a_private_word_in_a_files_name_is_found(repo: Repo) -> None:
     repo.commit("Name", {"docs/falcon.md": "x\n"})
     finding = only(repo.scrub())
     assert (finding.check, finding.path) == ("word", "docs/falcon.md")
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("ls-files").split() == ["README.md", "renamed"]
 
 
@@ -327,7 +327,7 @@ def test_a_symbolic_link_to_a_private_path_is_found(repo: Repo) -> None:
     (repo.place / "link").symlink_to("/home/otto/secret")
     repo.commit("Link", {})
     assert (only(repo.scrub()).check, only(repo.scrub()).path) == ("path", "link")
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("ls-files") == "README.md"
 
 
@@ -346,14 +346,14 @@ def test_a_symbolic_link_to_a_private_path_is_found(repo: Repo) -> None:
         "a.egg-info/PKG-INFO",
     ],
 )
-def test_caches_and_databases_are_known_by_name(repo: Repo, name: str) -> None:
+def test_caches_and_databases_are_recognised_by_name(repo: Repo, name: str) -> None:
     repo.commit("Made", {name: "made\n", "dir/made.txt": "x\n"})
     assert only(repo.scrub()).check == "generated"
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("ls-files").split() == ["README.md", "dir/made.txt"]
 
 
-def test_a_cache_directory_is_one_finding_however_many_files_it_has(repo: Repo) -> None:
+def test_a_cache_directory_is_one_finding_for_all_its_files(repo: Repo) -> None:
     repo.commit("Made", {f"web/node_modules/{n}/index.js": f"{n}\n" for n in range(20)})
     assert only(repo.scrub()).path == "web/node_modules"
 
@@ -362,7 +362,7 @@ def test_a_cache_directory_is_one_finding_however_many_files_it_has(repo: Repo) 
     "start",
     [b"SQLite format 3\0", b"REDIS0011\xfa", b"\x37\x7f\x06\x82", b"PGDMP\1", b"-- MySQL dump 10"],
 )
-def test_databases_are_known_by_their_first_bytes(repo: Repo, start: bytes) -> None:
+def test_databases_are_recognised_by_their_first_bytes(repo: Repo, start: bytes) -> None:
     made = repo.commit("Made", {"notes.txt": start + b"\0rest"})
     finding = only(repo.scrub())
     assert (finding.check, finding.path, finding.commit) == ("generated", "notes.txt", made)
@@ -380,12 +380,12 @@ def test_databases_are_known_by_their_first_bytes(repo: Repo, start: bytes) -> N
         (".netrc", True),
     ],
 )
-def test_files_that_hold_secrets_are_known_by_name(repo: Repo, name: str, kept: bool) -> None:
+def test_files_for_secrets_are_recognised_by_name(repo: Repo, name: str, kept: bool) -> None:
     repo.commit("Add", {name: "nothing\n"})
     assert [each.check for each in repo.scrub()] == ["secret"] * kept
 
 
-def test_what_is_outside_the_whitelist_is_found(repo: Repo) -> None:
+def test_a_path_that_is_not_allowed_is_found(repo: Repo) -> None:
     rules = Rules(allow=("README.md", "src/**"))
     repo.commit("In", {"src/a/b.py": "x\n"})
     assert repo.scrub(rules) == []
@@ -426,9 +426,7 @@ def test_secrets_in_binary_and_in_other_encodings_are_found(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("beyond", [-10, 0, 700_000])
-def test_a_large_file_is_read_in_pieces_and_nothing_is_lost_between_them(
-    repo: Repo, beyond: int
-) -> None:
+def test_a_secret_at_the_boundary_of_two_pieces_is_found(repo: Repo, beyond: int) -> None:
     lines = ["x" * 99] * ((1 << 20) // 100 + beyond // 100)
     filler = "\n".join(lines) + "\n" + "y" * ((1 << 20) % 100 + beyond % 100 - 10)
     repo.commit("Large", {"large.txt": f"{filler} {KEY}\n" + "z\n" * 10})
@@ -459,16 +457,16 @@ def test_a_private_name_or_address_is_reported_once(
 def test_a_private_word_in_the_branchs_name_is_found(repo: Repo) -> None:
     repo.git("branch", "-m", "falcon")
     assert only(repo.scrub()).check == "word"
-    repo.follow_advice()
+    repo.apply_fixes()
 
 
-def test_comments_for_the_scanner_silence_nothing(repo: Repo) -> None:
+def test_comments_for_the_scanner_have_no_effect(repo: Repo) -> None:
     pragma = "pragma: allowlist " + "secret"
     repo.commit("Oops", {"a.py": f"# {pragma}\nk = '{KEY}'  # {pragma}\n"})
     assert only(repo.scrub()).line == 2
 
 
-def test_what_a_person_has_looked_at_is_left_out(repo: Repo) -> None:
+def test_ignored_findings_and_paths_are_omitted(repo: Repo) -> None:
     repo.commit("Samples", {"tests/sample.py": f"k = '{KEY}'\n"})
     finding = only(repo.scrub())
     assert repo.scrub(rules_of({"ignore": [finding.fingerprint]})) == []
@@ -481,7 +479,7 @@ def test_what_a_person_has_looked_at_is_left_out(repo: Repo) -> None:
     assert repo.scrub(rules_of({"ignore": ["**"]}))[0].check == "ref"
 
 
-def test_interlocks_own_tokens_are_found_and_mistyped_ones_are_not(repo: Repo) -> None:
+def test_interlocks_tokens_are_found_only_with_a_valid_checksum(repo: Repo) -> None:
     token = token_format.compose(bytes(range(25)))
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     repo.commit("Tokens", {"a.txt": f"{wrong}\n{token}\n"})
@@ -490,7 +488,7 @@ def test_interlocks_own_tokens_are_found_and_mistyped_ones_are_not(repo: Repo) -
     assert finding.what == "Interlock token (ilk_…)"
 
 
-def test_values_stand_unquoted_where_a_file_holds_settings(repo: Repo) -> None:
+def test_unquoted_values_are_found_in_settings_and_scripts(repo: Repo) -> None:
     field = "pass" + "word"
     line = f"{field}: hunter2correcthorse9\n"
     repo.commit(
@@ -513,7 +511,7 @@ def test_each_of_two_tokens_in_a_file_is_a_finding(repo: Repo) -> None:
     assert repo.scrub(rules_of({"ignore": [first.fingerprint]})) == [second]
 
 
-def test_random_text_and_addresses_are_no_secrets(repo: Repo) -> None:
+def test_random_text_and_ip_addresses_are_no_secrets(repo: Repo) -> None:
     repo.commit(
         "Plain",
         {"a.py": f"digest = '{'0f1e2d3c4b5a6978' * 4}'\nurl = 'https://203.0.113.7/{'aB3' * 9}'\n"},
@@ -521,7 +519,7 @@ def test_random_text_and_addresses_are_no_secrets(repo: Repo) -> None:
     assert repo.scrub() == []
 
 
-def test_nothing_is_asked_of_the_network(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scrub_does_not_use_the_network(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
     tried: list[object] = []
@@ -533,30 +531,32 @@ def test_nothing_is_asked_of_the_network(repo: Repo, monkeypatch: pytest.MonkeyP
     assert tried == []
 
 
-def test_without_the_scanner_the_scrub_refuses(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scrub_is_refused_without_detect_secrets(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("detect_secrets", "detect_secrets.core.plugins.util"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(Usage, match=re.escape("pip install 'interlock[scrub]'")):
         repo.scrub()
 
 
-def test_what_is_not_committed_is_not_judged(repo: Repo) -> None:
+def test_uncommitted_files_are_ignored(repo: Repo) -> None:
     (repo.place / "untracked.txt").write_text(KEY)
     (repo.place / "README.md").write_text("falcon")
     assert repo.scrub() == []
 
 
-def test_an_empty_repository_cannot_be_judged(tmp_path: Path) -> None:
+def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="no commit yet"):
         Repo(tmp_path / "empty").scrub()
 
 
-def test_a_place_without_a_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Usage, match="no git repository"):
+def test_a_path_without_a_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match="not a readable git repository"):
         findings(str(tmp_path / "absent"), Rules())
 
 
-def test_a_shallow_clone_cannot_be_vouched_for(repo: Repo, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_a_finding(repo: Repo, tmp_path: Path) -> None:
     repo.commit("Two", {})
     clone = Repo(tmp_path / "clone")
     clone.git("fetch", "-q", "--depth=1", f"file://{repo.place}", "main:new")
@@ -574,7 +574,7 @@ def test_a_partial_clone_is_refused(repo: Repo) -> None:
         repo.scrub()
 
 
-def test_a_lost_object_is_refused_and_not_passed_over(repo: Repo) -> None:
+def test_a_missing_object_is_refused(repo: Repo) -> None:
     repo.commit("Lose", {"a.txt": "lost\n"})
     blob = repo.git("rev-parse", "HEAD:a.txt")
     (repo.place / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
@@ -582,7 +582,7 @@ def test_a_lost_object_is_refused_and_not_passed_over(repo: Repo) -> None:
         repo.scrub()
 
 
-def test_bare_repositories_and_worktrees_are_judged_alike(repo: Repo, tmp_path: Path) -> None:
+def test_bare_repositories_and_worktrees_have_the_same_findings(repo: Repo, tmp_path: Path) -> None:
     repo.commit("Oops", {"a.txt": KEY})
     repo.commit("Better", {"a.txt": "x\n"})
     expected = repo.scrub()
@@ -596,52 +596,52 @@ def test_bare_repositories_and_worktrees_are_judged_alike(repo: Repo, tmp_path: 
     assert findings(str(tmp_path / "bare"), PRIVATE) == []
 
 
-def test_a_detached_head_has_to_be_where_the_branch_is(repo: Repo) -> None:
+def test_a_detached_head_must_be_at_the_commit_of_the_branch(repo: Repo) -> None:
     repo.commit("Two", {})
     repo.git("checkout", "-q", "--detach")
     assert repo.scrub() == []
     repo.git("checkout", "-q", "HEAD~1")
     assert only(repo.scrub()).fix == "git checkout -q main"
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_of_several_branches_a_detached_head_is_on_the_one_at_its_commit(repo: Repo) -> None:
+def test_a_detached_head_selects_the_branch_at_its_commit(repo: Repo) -> None:
     repo.git("branch", "earlier")
     repo.commit("Two", {})
     repo.git("checkout", "-q", "--detach")
     assert "refs/heads/earlier" in only(repo.scrub()).what
 
 
-def test_starting_over_from_a_detached_head_moves_the_branch(repo: Repo) -> None:
+def test_a_new_history_from_a_detached_head_moves_the_branch(repo: Repo) -> None:
     repo.commit("falcon", {})
     repo.git("checkout", "-q", "--detach")
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("rev-list", "--count", "main") == "1"
 
 
 @pytest.mark.parametrize(
     "files", [{"a.txt": KEY}, {"falcon.txt": "a"}, {"app.sqlite3": "SQLite format 3\0"}]
 )
-def test_a_correction_from_a_detached_head_is_made_on_the_branch(
+def test_a_fix_from_a_detached_head_is_made_on_the_branch(
     repo: Repo, files: dict[str | bytes, bytes | str | None]
 ) -> None:
     repo.commit("Oops", files)
     repo.git("checkout", "-q", "--detach")
     assert repo.scrub()[0].fix.startswith("git checkout -q main && ")
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
     assert "README.md" in repo.git("ls-tree", "--name-only", "main").split()
 
 
-def test_a_head_that_points_nowhere_is_found(repo: Repo) -> None:
+def test_a_head_without_an_existing_branch_is_found(repo: Repo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/unborn")
     assert repo.scrub()[0].what == "HEAD points to refs/heads/unborn, which does not exist"
-    repo.follow_advice()
+    repo.apply_fixes()
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_the_environment_of_a_hook_points_nowhere_else(
+def test_git_variables_of_a_hook_do_not_change_the_repository(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Repo(tmp_path / "other")
@@ -651,7 +651,7 @@ def test_the_environment_of_a_hook_points_nowhere_else(
     assert only(other.scrub()).check == "secret"
 
 
-def test_thousands_of_commits_take_a_handful_of_processes(
+def test_thousands_of_commits_need_only_a_few_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = Repo(tmp_path / "long")
@@ -671,7 +671,7 @@ def test_thousands_of_commits_take_a_handful_of_processes(
 
 
 def history(length: int, oops: int) -> bytes:
-    """For git fast-import: commits that change ten files in turn."""
+    """Return input for git fast-import: commits that change ten files in turn."""
     parts = []
     for number in range(length):
         text = f"line {number}\n{KEY if number == oops else 'fine'}\n"

@@ -1,5 +1,5 @@
-"""Which lines hold a secret. Secrets are put together when they are needed, so that this file
-holds none; a `~` in them is taken out."""
+"""The lines that contain a secret. The tests remove each `~` from a secret at run time, so that
+this file contains none."""
 
 import pytest
 
@@ -134,11 +134,11 @@ def test_a_value_without_quotes_is_found_in_settings_only(
     ],
 )
 @pytest.mark.parametrize("settings", [True, False])
-def test_what_stands_for_a_secret_is_none(scanner: Scanner, line: str, settings: bool) -> None:
+def test_a_placeholder_is_not_a_secret(scanner: Scanner, line: str, settings: bool) -> None:
     assert found(scanner, line, settings=settings) == []
 
 
-def test_a_line_that_is_clean_in_a_program_is_looked_at_again_in_settings() -> None:
+def test_a_line_that_is_clean_in_a_program_is_checked_again_in_settings() -> None:
     scanner = Scanner()
     line = "pass" + "word: hunter2correcthorse9"
     assert [found(scanner, line, settings=settings) for settings in (False, True)] == [
@@ -161,7 +161,7 @@ def test_a_line_that_is_clean_in_a_program_is_looked_at_again_in_settings() -> N
         (b"conf.d/notes.md", False),
     ],
 )
-def test_files_of_settings_are_known_by_name(name: bytes, expected: bool) -> None:
+def test_files_of_settings_are_recognised_by_name(name: bytes, expected: bool) -> None:
     assert names.holds_settings(name) is expected
 
 
@@ -176,12 +176,14 @@ def test_files_of_settings_are_known_by_name(name: bytes, expected: bool) -> Non
         (b"echo sh\n", False),
     ],
 )
-def test_scripts_of_the_shell_are_known_by_their_first_line(start: bytes, expected: bool) -> None:
+def test_shell_scripts_are_recognised_by_their_first_line(start: bytes, expected: bool) -> None:
     assert names.is_script(start) is expected
 
 
 @pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
-def test_wide_text_without_a_mark_is_read_also_across_pieces(order: str, scanner: Scanner) -> None:
+def test_utf_16_without_a_byte_order_mark_is_read_across_pieces(
+    order: str, scanner: Scanner
+) -> None:
     key = "AKIA" + "QWERTYUIOPASDFGH"
     data = ("Überschrift\n" * 2000 + key + "\n").encode(order)
     finder = HitFinder(Rules(words=("überschrift",)), scanner)

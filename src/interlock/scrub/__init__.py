@@ -1,8 +1,8 @@
-"""The release scrub: whether a repository can be opened to the public.
+"""The release scrub: check whether a repository can become public.
 
-It judges everything that a clone carries: each commit, tag, file name and file content that a ref
-reaches. It ignores uncommitted files and unreachable objects. It changes nothing; each finding
-names the command that corrects it.
+The scrub checks everything that a clone contains: each commit, tag, file name and file content that
+a ref reaches. It ignores uncommitted files and unreachable objects. It does not change the
+repository. Each finding has the command that fixes it.
 """
 
 from interlock.scrub.checks import Finding, findings

@@ -15,38 +15,38 @@ from interlock.scrub.rules import FINGERPRINT_DIGITS, Rules
 from interlock.scrub.scanner import Scanner
 from interlock.scrub.texts import Hit, HitFinder
 
-# In the order in which they are shown: those about the whole repository come first.
+# The order of findings: checks of the whole repository are first.
 CHECKS: Final = ("root", "ref", "secret", "word", "path", "generated", "outside")
 
 _BRANCHES: Final = "refs/heads/"
-_IDENTITY: Final = "-c user.name=NAME -c user.email=ADDRESS "  # a person replaces both words
+_IDENTITY: Final = "-c user.name=NAME -c user.email=ADDRESS "  # the person replaces both words
 _START: Final = 128
 _FIELD: Final = re.compile(rb"\n(?! )")
 _PEOPLE: Final = ("author", "committer", "tagger")
-# Ids, and signatures, which are random text that can contain any word.
+# Ids, and signatures, whose random text can contain any word.
 _UNREAD_FIELDS: Final = ("tree", "parent", "object", "type", "gpgsig", "gpgsig-sha256", "encoding")
 
 
 class Finding(NamedTuple):
-    """One thing that must not become public."""
+    """Content that must not become public."""
 
     check: str  # one of CHECKS
-    what: str
-    fix: str  # a command for the shell, typed at the root of the repository
-    fingerprint: str  # the same in every version of a file, so that a person can ignore it
-    commit: str | None = None  # the one that brought it in
+    what: str  # part of the fingerprint, so another wording would invalidate lists of `ignore`
+    fix: str  # a shell command for the root of the repository
+    fingerprint: str  # the same in all versions of a file, so that a person can ignore the finding
+    commit: str | None = None  # the first commit with this finding
     path: str | None = None
-    line: int | None = None  # of the file in that commit, or of the commit's message
+    line: int | None = None  # in the file of that commit, or in the commit's message
 
     def view(self) -> dict[str, Any]:
-        """The finding as doors show it, without absent members."""
+        """Return the finding as doors show it, without absent members."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def findings(repository: str, rules: Rules) -> list[Finding]:
-    """Everything that must not become public, in order; the empty list lets it pass.
+    """Return all findings in order. A repository without findings can become public.
 
-    Raises Usage where the repository cannot be judged, or detect-secrets is not installed."""
+    Raise Usage if the repository cannot be checked, or if detect-secrets is not installed."""
     scrub = _Scrub(repository, rules)
     scrub.check_refs()
     scrub.check_roots()
@@ -71,7 +71,7 @@ def findings(repository: str, rules: Rules) -> list[Finding]:
 
 
 class _Scrub:
-    """One repository under its rules, and the findings so far."""
+    """A repository, its rules, and the findings so far."""
 
     def __init__(self, repository: str, rules: Rules) -> None:
         self._rules = rules
@@ -80,9 +80,10 @@ class _Scrub:
         self.found: dict[str, Finding] = {}
         self.commits = git.commits("--all", "--single-worktree", "--topo-order", "--reverse")
         if not self.commits:
-            raise Usage("The repository has no commit yet, so there is nothing to judge.")
+            raise Usage("The repository has no commit yet. Make a commit first.")
 
-        # The one branch is HEAD's. With a detached HEAD, it is one that points to the same commit.
+        # The public branch is HEAD's branch. If HEAD is detached, it is preferably a branch at the
+        # same commit.
         refs = git.refs()
         if git.branch is not None:
             candidates = [ref for ref in refs if ref.name == git.branch]
@@ -98,7 +99,7 @@ class _Scrub:
         self._checkout = checkout if is_detached else None
         self._fixes = Fixes(git, [ref.name for ref in self._allowed], self._checkout)
 
-        # Each file that a commit ever had, under the first commit that had it so.
+        # Each path and each content of the history, with its first commit.
         self._present: dict[bytes, TreeEntry] = {}
         self._paths: dict[bytes, str] = {}
         self._blobs: dict[str, dict[bytes, str]] = {}
@@ -124,10 +125,10 @@ class _Scrub:
         line: int | None = None,
         present: bool = False,
     ) -> None:
-        """Adds a finding, unless a person ignores it. Callers add the oldest commits first.
+        """Add a finding, unless the rules ignore it. Callers add the oldest commits first.
 
-        Several versions of a file can have the same finding. It keeps the oldest commit, and the
-        fix of the version that is `present` in HEAD."""
+        Several versions of a file can have the same finding. It has the oldest commit, and the fix
+        for the version that is `present` in HEAD."""
         place = None
         if path is not None:
             place = path.decode("utf-8", "backslashreplace")
@@ -142,7 +143,7 @@ class _Scrub:
             self.found[fingerprint] = self.found[fingerprint]._replace(fix=fix)
 
     def check_refs(self) -> None:
-        """A public repository has one branch, HEAD is on it, and rules allow all other refs."""
+        """Check that HEAD is on the only branch, and that the rules allow all other refs."""
         git, branch = self.git, self._branch
         if branch is None and git.branch is None:
             self._add("ref", "HEAD is on no branch, and there is none", "git checkout -q -b main")
@@ -171,7 +172,7 @@ class _Scrub:
                 self._add("root", what, self._fixes.history(root), mark=root, commit=root)
 
     def check_names(self) -> None:
-        """Judges each path that a commit ever had."""
+        """Check each path of the history."""
         generated = {names.generated_part(path) for path in self._present}
         for path, commit in self._paths.items():
             is_present = path in self._present
@@ -192,7 +193,7 @@ class _Scrub:
                 self._add(hit.check, what, fix, mark=hit.mark, commit=commit, path=path)
 
     def check_contents(self, objects: Objects) -> None:
-        """Reads each content once, for all commits and paths that have it."""
+        """Check each file content once, for all commits and paths that have it."""
         for blob, places in self._blobs.items():
             pieces = objects.pieces(blob)
             first = next(pieces, b"")
@@ -231,7 +232,7 @@ class _Scrub:
         )
 
     def check_commits(self, objects: Objects) -> None:
-        """Judges messages and other texts of commits, and each author or committer once."""
+        """Check messages and other texts of commits, and each author or committer once."""
         people: set[tuple[str, bytes]] = set()
         for commit in self.commits:
             for title, text in _texts(objects.whole(commit)):
@@ -250,7 +251,7 @@ class _Scrub:
                     )
 
     def check_tags(self, objects: Objects) -> None:
-        """Judges annotated tags, also tags of tags. Each allowed ref must end at a commit."""
+        """Check annotated tags, including tags of tags. Each allowed ref must lead to a commit."""
         for ref in (*self._allowed, *self._stray):
             kind, object_id = ref.kind, ref.id
             fix = without_refs([ref.name])
@@ -268,7 +269,8 @@ class _Scrub:
                 self._add("ref", f"{what}judged", fix)
 
     def check_ref_names(self) -> None:
-        """A stray ref is a finding already, whatever its name."""
+        """Check the names of the branch and the allowed refs. Any other ref is a finding
+        already."""
         for ref in (*([self._branch] if self._branch else []), *self._allowed):
             is_branch = ref == self._branch
             fix = "git branch -m NEW-NAME" if is_branch else without_refs([ref.name])
@@ -277,14 +279,15 @@ class _Scrub:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[str, bytes]]:
-    """The header of a commit or tag. A line that begins with a space continues the field."""
+    """Yield the header fields of a commit or tag. A line with a space at its start continues the
+    field."""
     for field in _FIELD.split(raw.partition(b"\n\n")[0]):
         name, _, value = field.partition(b" ")
         yield name.decode("latin-1"), value
 
 
 def _texts(raw: bytes) -> Iterator[tuple[str, bytes]]:
-    """The parts of a commit or tag that a person wrote, each with its title."""
+    """Yield the parts of a commit or tag that a person wrote, each with its title."""
     for name, value in _fields(raw):
         if name in _PEOPLE:
             yield name, value.rpartition(b">")[0] + b">"

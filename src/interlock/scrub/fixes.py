@@ -1,8 +1,8 @@
-"""The commands that correct a finding: plain git, for a POSIX shell at the repository's root.
+"""The commands that fix a finding: plain git, for a POSIX shell at the repository's root.
 
-Only a new history removes something from the history. `start_over` makes one new root commit of
-HEAD's files, and removes the other refs, which would keep the old commits. The old ones stay in
-the reflog, which no clone gets.
+Only a new history removes content from the history. `start_over` makes one new root commit of
+HEAD's files, and deletes the other refs, which would keep the old commits. The old commits stay in
+the reflog, which clones do not contain.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ _COMMIT: Final = "git commit -q -m 'Prepare for the public'"
 
 
 class Fixes:
-    """The commands for one repository. `others` are the refs beside the branch that the rules
-    allow; `checkout` is the branch to check out where HEAD is detached."""
+    """The commands for one repository. `others` are the refs that the rules allow in addition to
+    the branch. `checkout` is the branch to check out first, if HEAD is detached."""
 
     def __init__(self, git: Git, others: Sequence[str], checkout: str | None) -> None:
         self._git = git
@@ -26,7 +26,8 @@ class Fixes:
         self._holding: dict[str, list[str]] = {}
 
     def start_over(self, settings: str = "", edits: Sequence[str] = ()) -> str:
-        """Makes corrections on the branch: on a detached HEAD they would be left behind."""
+        """Return the command that makes the edits and a new history, on the branch. On a detached
+        HEAD, the edits would not be on any branch."""
         steps = [f"git checkout -q {quote(self._checkout)}"] if self._checkout else []
         steps += [*edits, _COMMIT] if edits else []
         root = f"git {settings}commit-tree -m 'First public commit' 'HEAD^{{tree}}'"
@@ -36,7 +37,7 @@ class Fixes:
         return " && ".join(steps)
 
     def history(self, commit: str, settings: str = "") -> str:
-        """Removes a commit from what a clone gets."""
+        """Return the command that removes a commit from the content of clones."""
         if commit in self._ancestors:
             return self.start_over(settings)
         if commit not in self._holding:
@@ -44,7 +45,7 @@ class Fixes:
         return without_refs(self._holding[commit])
 
     def removal(self, path: bytes, commit: str, *, present: bool) -> str:
-        """Removes a file, or a directory, from HEAD and from the history."""
+        """Return the command that removes a file or a directory from HEAD and from the history."""
         if not present:
             return self.history(commit)
         return self.start_over(edits=[f"git rm -r -q --cached -- {_quoted(_literal(path))}"])
@@ -55,7 +56,8 @@ class Fixes:
         return self.start_over(edits=[f"git mv -- {_quoted(path)} NEW-NAME"])
 
     def editing(self, entry: TreeEntry, line: int) -> str:
-        """Opens the file of HEAD at the line, and continues when it is saved."""
+        """Return the command that opens the file of HEAD at the line, then commits the saved
+        file."""
         if entry.mode == LINK:
             return self.removal(entry.path, "", present=True)
         opened = f"${{EDITOR:-vi}} +{line} {_quoted(b'./' + entry.path)}"
@@ -64,7 +66,7 @@ class Fixes:
 
 
 def without_refs(names: Sequence[str]) -> str:
-    """Removes refs, but not the targets of symbolic ones."""
+    """Return the command that deletes refs, but not the targets of symbolic refs."""
     words = [_quoted(name.encode("utf-8", "surrogateescape")) for name in names]
     if len(words) == 1:
         return f"git update-ref --no-deref -d {words[0]}"
@@ -72,7 +74,7 @@ def without_refs(names: Sequence[str]) -> str:
 
 
 def _quoted(text: bytes) -> str:
-    """The bytes as one word of the shell. Unprintable bytes are written as $'…' of bash, zsh."""
+    """Return the bytes as one word of the shell. Unprintable bytes need $'…' of bash or zsh."""
     try:
         plain = text.decode()
     except UnicodeDecodeError:
@@ -84,5 +86,6 @@ def _quoted(text: bytes) -> str:
 
 
 def _literal(path: bytes) -> bytes:
-    """Git takes a path for a pattern where it has wildcards or begins with a colon."""
+    """Return a path that git does not take for a pattern. Git does so for a path with wildcards or
+    a colon at the start."""
     return b":(literal)" + path if path.startswith(b":") or set(path) & set(b"*?[\\") else path

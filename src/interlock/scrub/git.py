@@ -1,7 +1,7 @@
-"""A repository as git's plumbing reads it: refs, commits, the files of each commit, objects.
+"""Read a repository with git's plumbing: refs, commits, the files of each commit, objects.
 
-Replacements and grafts are off, since clones do not have them; so are the user's settings that
-change the output of git. Names are bytes, as in git.
+Replacements and grafts are off, because clones do not contain them. The user's settings that change
+the output of git are off too. Names are bytes, as in git.
 """
 
 import os
@@ -18,7 +18,7 @@ from interlock.machine.git import TRUTHFUL
 
 PIECE: Final = 1 << 20
 
-# These variables point git to another repository than the named one.
+# These variables make git use another repository than the named one.
 _ELSEWHERE: Final = re.compile(
     "GIT_(DIR|WORK_TREE|COMMON_DIR|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|"
     "NAMESPACE|SHALLOW_FILE|REPLACE_REF_BASE|PREFIX)"
@@ -53,11 +53,11 @@ class Git:
         self._environment = here | _PLAIN
         self._command = ["git", "-C", place]
         if self._try("rev-parse", "--git-dir") is None:
-            raise Usage(f"{place!r} is no git repository that can be read. Name one.")
+            raise Usage(f"{place!r} is not a readable git repository. Name one.")
         if self._try("config", "--get-regexp", r"^remote\..*\.promisor$|^extensions\.partialclone"):
             raise Usage(
-                "This is a partial clone: contents that it lacks cannot be judged. Clone the "
-                "repository without --filter, and scrub that."
+                "This is a partial clone, and the scrub cannot check the missing files. Clone the "
+                "repository without --filter, and scrub that clone."
             )
 
     @property
@@ -66,7 +66,8 @@ class Git:
 
     @cached_property
     def branch(self) -> str | None:
-        """The ref that HEAD points to, even if it does not exist; None where HEAD is detached."""
+        """Return the ref that HEAD points to, even if it does not exist; None if HEAD is
+        detached."""
         name = self._try("symbolic-ref", "-q", "HEAD")
         return name.decode().strip() if name else None
 
@@ -82,25 +83,25 @@ class Git:
         return [Ref(name, kind, object_id) for kind, object_id, name in kinds]
 
     def refs_with(self, commit: str) -> list[str]:
-        """The refs that reach this commit."""
+        """Return the refs that reach this commit."""
         found = self._read("for-each-ref", "--format=%(refname)", f"--contains={commit}")
         return found.decode("utf-8", "surrogateescape").splitlines()
 
     def commits(self, *words: str) -> list[str]:
-        """The commits that `git rev-list` selects with these words."""
+        """Return the commits that `git rev-list` selects with these words."""
         return self._read("rev-list", *words).decode().split()
 
     def tree(self) -> Iterator[TreeEntry]:
-        """The files of HEAD."""
+        """Yield the files of HEAD."""
         for line in self._read("ls-tree", "-r", "-z", "--full-tree", "HEAD").split(b"\0")[:-1]:
             about, path = line.split(b"\t", 1)
             mode, _, object_id = about.decode().split()
             yield TreeEntry(path, mode, object_id)
 
     def brought(self, commits: list[str]) -> Iterator[tuple[str, TreeEntry]]:
-        """For each commit, the files that differ from all of its parents.
+        """Yield for each commit the files that differ from all of its parents.
 
-        An ancestor brought in what a merge shares with one of its parents."""
+        A file that a merge shares with one of its parents came in with an ancestor."""
         words = ("--stdin", "-r", "-c", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
         with TemporaryFile() as asked, TemporaryFile() as errors:
             asked.write("".join(f"{commit}\n" for commit in commits).encode())
@@ -108,8 +109,9 @@ class Git:
             diff_tree = ("diff-tree", *words, "--ignore-submodules=none")
             with self._start(*diff_tree, stdin=asked, stderr=errors) as child:
                 assert child.stdout is not None
-                # A commit, then for each file a description and its path. The description has as
-                # many colons as the commit has parents, and the new mode and id after the old ones.
+                # The output has a commit, then a description and a path for each file. The
+                # description has one colon for each parent, then the old modes, the new mode, the
+                # old ids and the new id.
                 commit = ""
                 fields = _fields(child.stdout)
                 for field in fields:
@@ -148,7 +150,7 @@ class Git:
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         try:
-            return subprocess.run(  # noqa: S603 - words of ours, no shell
+            return subprocess.run(  # noqa: S603 - our own words, no shell
                 [*self._command, *words],
                 capture_output=True,
                 env=self._environment,
@@ -156,12 +158,12 @@ class Git:
                 check=False,
             )
         except OSError as trouble:
-            raise Usage(f"git cannot be run: {trouble.strerror}. Install it first.") from None
+            raise Usage(f"Cannot run git: {trouble.strerror}. Install git first.") from None
 
     def _start(
         self, *words: str, stdin: int | IO[bytes], stderr: int | IO[bytes] = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - words of ours, no shell
+        return subprocess.Popen(  # noqa: S603 - our own words, no shell
             [*self._command, *words],
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -171,14 +173,15 @@ class Git:
 
 
 class Objects:
-    """The contents of objects, one after the other, from one process."""
+    """Reads the contents of objects, one after the other, from one git process."""
 
     def __init__(self, ask: IO[bytes], answer: IO[bytes]) -> None:
         self._ask = ask
         self._answer = answer
 
     def pieces(self, object_id: str) -> Iterator[bytes]:
-        """The content in pieces. Read it to its end before you ask for the next object."""
+        """Yield the content in pieces. Callers must read it to its end before they read the next
+        object."""
         self._ask.write(object_id.encode() + b"\n")
         self._ask.flush()
         _, _, size = self._answer.readline().rpartition(b" ")
@@ -187,7 +190,7 @@ class Objects:
             left -= len(piece)
             yield piece
         if left != 0:
-            raise Usage(f"The object {object_id} cannot be read. Mend the repository: git fsck")
+            raise Usage(f"Cannot read the object {object_id}. Check the repository: git fsck")
         self._answer.read(1)
 
     def whole(self, object_id: str) -> bytes:
@@ -195,7 +198,7 @@ class Objects:
 
 
 def _fields(out: IO[bytes]) -> Iterator[bytes]:
-    """The fields between NULs."""
+    """Yield the fields between NULs."""
     rest = b""
     while piece := out.read(PIECE):
         *fields, rest = (rest + piece).split(b"\0")
@@ -204,4 +207,4 @@ def _fields(out: IO[bytes]) -> Iterator[bytes]:
 
 def _unreadable(errors: bytes) -> Usage:
     last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return Usage(f"git could not read the repository: {last[:300]}")
+    return Usage(f"git cannot read the repository: {last[:300]}")

@@ -1,10 +1,10 @@
-"""The kinds of files by their name or first bytes: caches, databases, files that exist to hold
-secrets, and files of settings, where values stand unquoted."""
+"""Recognise kinds of files by their name or first bytes: caches, databases, files for secrets, and
+files of settings, in which values are unquoted."""
 
 import re
 from typing import Final
 
-# A tool makes directories of these names, and can make them again.
+# Tools generate directories with these names, and can generate them again.
 _DIRECTORIES: Final = re.compile(
     r"""(?isx)
     __pycache__ | node_modules | htmlcov | .+ \.egg-info
@@ -22,7 +22,7 @@ _FILES: Final = re.compile(
     | pyvenv\.cfg | \.ds_store | thumbs\.db | desktop\.ini | \.coverage (?: \..+ )? | \.eslintcache
     """
 )
-# The content of files with these names is meant for one machine.
+# Files with these names contain secrets of one machine.
 _SECRET_FILES: Final = re.compile(
     r"""(?isx)
     \.env (?: \. (?! example$ | sample$ | template$ | dist$ ) .+ )?
@@ -64,7 +64,8 @@ _SQL_DUMP: Final = re.compile(rb"\s*-- *(?:PostgreSQL database|MySQL|MariaDB) du
 
 
 def generated_part(path: bytes) -> bytes | None:
-    """The part of the path that names a cache or a database: the file, or a directory above."""
+    """Return the part of the path that is a cache or a database: the file, or a directory above it.
+    Return None if there is none."""
     names = path.split(b"/")
     for depth, name in enumerate(names[:-1], 1):
         if _DIRECTORIES.fullmatch(name.decode("latin-1")):
@@ -73,22 +74,22 @@ def generated_part(path: bytes) -> bytes | None:
 
 
 def holds_secrets(path: bytes) -> bool:
-    """Whether files of this name exist to hold secrets."""
+    """Return whether files with this name usually contain secrets."""
     return bool(_SECRET_FILES.fullmatch(path.rpartition(b"/")[2].decode("latin-1")))
 
 
 def holds_settings(path: bytes) -> bool:
-    """Whether values stand unquoted in files of this name."""
+    """Return whether values are unquoted in files with this name."""
     return bool(_SETTINGS.fullmatch(path.rpartition(b"/")[2].decode("latin-1")))
 
 
 def is_script(start: bytes) -> bool:
-    """Whether a file that begins so is a shell script."""
+    """Return whether a file with these first bytes is a shell script."""
     return bool(_SCRIPT.match(start))
 
 
 def generated_kind(start: bytes) -> str | None:
-    """The kind of database or cache that begins with these bytes."""
+    """Return the kind of database or cache with these first bytes, or None."""
     for offset, magic, kind in _MAGIC:
         if start.startswith(magic, offset):
             return kind

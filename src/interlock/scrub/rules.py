@@ -1,4 +1,4 @@
-"""The table [scrub] of interlock.toml, checked and typed."""
+"""Validate the table [scrub] of interlock.toml."""
 
 import re
 from typing import Final, NamedTuple
@@ -21,7 +21,8 @@ _FINGERPRINT: Final = re.compile(rf"[0-9a-f]{{{FINGERPRINT_DIGITS}}}")
 
 
 class Rules(NamedTuple):
-    """Texts that the owner of the repository wants private, and findings that they ignore."""
+    """The private words and paths of a repository, its allowed files and refs, and the findings to
+    ignore."""
 
     words: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -45,28 +46,28 @@ def _covered(patterns: tuple[str, ...], path: str) -> bool:
 
 
 def rules_of(table: dict[str, object]) -> Rules:
-    """The rules in the table. Raises Usage, with the key as member `key`."""
+    """Return the rules in the table. Raise Usage, with the key as member `key`."""
     for key in table:
         if key not in _EXAMPLES:
-            raise _refusal(str(key), f"There is no such key. The keys are: {', '.join(_EXAMPLES)}.")
+            raise _refusal(str(key), f"Unknown key. The keys are {', '.join(_EXAMPLES)}.")
     words, paths, refs, ignored = (_texts(table, k) for k in ("words", "paths", "refs", "ignore"))
     for word in words:
         letters = sum(character.isalnum() for character in word)
         if letters < 2 or "*" in word.strip("*") or word != word.strip():
             raise _refusal(
                 "words",
-                f"{word!r} is no word: it needs two letters or digits, no space around it, and * "
-                "only at its ends, where it means any letters.",
+                f"{word!r} is not a valid word. A word has at least two letters or digits, and no "
+                "spaces around it. A * is allowed only at its ends, and matches any letters.",
             )
     for path in paths:
         if not re.search(r"[\\/]", path) or not re.search(r"[^\\/.~:*]", path):
-            raise _refusal("paths", f"{path!r} is no path: give one with a / and a name in it.")
+            raise _refusal("paths", f"{path!r} is not a path with a slash and a name.")
     for pattern in refs:
         if not pattern.startswith("refs/"):
-            raise _refusal("refs", f"{pattern!r} is no full name of refs: it begins with refs/.")
+            raise _refusal("refs", f"{pattern!r} must be a full name, which starts with refs/.")
     allowed = _globs("allow", _texts(table, "allow")) if "allow" in table else None
     if allowed == ():
-        raise _refusal("allow", "An empty list allows no file at all. Leave it out to allow all.")
+        raise _refusal("allow", "An empty list allows no files. Omit the key to allow all files.")
     fingerprints = frozenset(filter(_FINGERPRINT.fullmatch, ignored))
     ignored_paths = [text for text in ignored if text not in fingerprints]
     return Rules(
@@ -82,10 +83,10 @@ def rules_of(table: dict[str, object]) -> Rules:
 def _texts(table: dict[str, object], key: str) -> list[str]:
     found = table.get(key, [])
     if not isinstance(found, list) or len(found) > MAX_ENTRIES:
-        raise _refusal(key, f"It is a list of at most {MAX_ENTRIES} texts.")
+        raise _refusal(key, f"It must be a list of at most {MAX_ENTRIES} strings.")
     for text in found:
         if not isinstance(text, str) or not 0 < len(text) <= MAX_LENGTH or not text.isprintable():
-            raise _refusal(key, f"Each entry is a text of 1 to {MAX_LENGTH} printable characters.")
+            raise _refusal(key, f"Each entry must have 1 to {MAX_LENGTH} printable characters.")
     return found
 
 
@@ -93,10 +94,10 @@ def _globs(key: str, patterns: list[str]) -> tuple[str, ...]:
     found = []
     for pattern in patterns:
         try:
-            globs.matches(pattern, "x")  # only a match checks the brackets of a glob
+            globs.matches(pattern, "x")  # only `matches` checks the brackets of a glob
             found.append(globs.canonical(pattern))
         except Usage as refusal:
-            raise _refusal(key, f"{pattern!r} is no glob: {refusal.message}") from None
+            raise _refusal(key, f"{pattern!r} is not a valid glob. {refusal.message}") from None
     return tuple(found)
 
 

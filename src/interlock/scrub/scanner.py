@@ -1,12 +1,12 @@
-"""Secrets in lines of text: the detectors of detect-secrets, and a few that it lacks.
+"""Find secrets in lines of text, with the detectors of detect-secrets and some additional ones.
 
-Only its patterns are used, which need no network and know no comment that switches them off. The
-reasons are in docs/decisions/0023-find-secrets-by-pattern.md.
+The scanner uses only the patterns of detect-secrets. They need no network, and no comment in a file
+disables them. docs/decisions/0023-find-secrets-by-pattern.md has the reasons.
 
-Own rules find secrets by the name that they are given. In programs, other names, calls and types
-follow a name, so only quoted text is a value. In settings and shell scripts, values stand unquoted.
-Placeholders are no secrets: words such as `changeme`, rows of `x`, references to the place of the
-secret, and the ids of Interlock's tokens, which are public.
+The additional detectors find secrets by the name of a variable or setting. In programs, names,
+calls and types can follow such a name, so only quoted text counts as a value. In settings and shell
+scripts, values are unquoted. Placeholders are no secrets: words such as `changeme`, rows of `x`,
+references to the place of the secret, and the ids of Interlock's tokens, which are public.
 """
 
 import re
@@ -19,15 +19,16 @@ from interlock.errors import BadToken, Usage
 from interlock.rooms.identity import token_format
 from interlock.rooms.work import secrets
 
-# An address is no secret, and version numbers look like one. The others give only the beginnings of
-# tokens, so that all tokens of a file would be one finding; the shared shapes have them whole.
+# An IP address is no secret, and version numbers look like one. The other detectors return only the
+# start of a token, so that all tokens of a file would be one finding. The shapes in `secrets.RULES`
+# match these tokens completely.
 _LEFT_OUT: Final = frozenset({"IPPublicDetector", "GitHubTokenDetector", "GitLabTokenDetector"})
-# The scanner remembers so many clean lines, since each version of a file repeats most of them.
+# The number of clean lines that the scanner remembers, because versions of a file share most lines.
 _REMEMBERED: Final = 1_000_000
 _MASKED_FROM: Final = 16
 _CHOSEN: Final = "Password or key"
 _PRIVATE_KEY: Final = "Private Key"
-# A secret that a person made up is short, and has no beginning that tells its kind.
+# Secrets whose start must not be shown: a secret by a person is short, and has no prefix of a kind.
 _HIDDEN: Final = (_CHOSEN, "Basic Auth Credentials", _PRIVATE_KEY)
 _SHOWN: Final = 4
 
@@ -38,7 +39,7 @@ _OWN: Final = (
 )
 _TOKEN: Final = re.compile(rf"\b{token_format.PREFIX}[a-z2-7]{{47}}\b")
 
-# A name ends with one of these words: `password_file` and `token_url` name something else.
+# A name must end with one of these words: `password_file` and `token_url` do not name secrets.
 _BY_PEOPLE: Final = r"password|passwd|passphrase|passcode|(?<![a-z])(?:pass|pwd)"
 _BY_MACHINES: Final = (
     r"secret|token|credentials?"
@@ -59,7 +60,7 @@ _HINT: Final = re.compile(
 )
 _REST: Final = re.compile(r"\s*(?:$|[#;}\]])")
 _ENDS: Final = ",;)}]"
-# A shorter password without a digit is mostly a plain word.
+# A shorter password without a digit is usually a plain word.
 _LONG_PASSWORD: Final = 12
 _KEY: Final = re.compile(r"[A-Za-z0-9+/=_.~:-]{16,}")
 
@@ -76,7 +77,7 @@ _WORDS: Final = (
     "demo dev local development production prod staging new old bearer basic"
 )
 # The longest first, and possessive, so that a match takes linear time.
-_SAID: Final = re.compile(
+_PLACEHOLDER: Final = re.compile(
     "(?:" + "|".join(sorted(_WORDS.split(), key=len, reverse=True)) + r"|\d{1,10}|[\W_])++",
     re.IGNORECASE,
 )
@@ -104,7 +105,7 @@ class Secret(NamedTuple):
 
     @property
     def described(self) -> str:
-        """The kind, with the beginning of the secret where enough of it stays hidden."""
+        """Return the kind, with the start of the secret if enough of it stays hidden."""
         if len(self.value) < _MASKED_FROM or self.kind in _HIDDEN:
             return self.kind
         return f"{self.kind} ({self.value[:_SHOWN]}…)"
@@ -120,14 +121,14 @@ class ScannedLine(NamedTuple):
 class _Detector(NamedTuple):
     kind: str
     values: Callable[[str], Iterator[str]]  # the secrets in one line
-    hint: Callable[[str], object] | None = None  # a faster test, which may be true in vain
+    hint: Callable[[str], object] | None = None  # a faster test with false positives
 
     def may_find(self, text: str) -> bool:
         return bool(self.hint(text)) if self.hint else any(True for _ in self.values(text))
 
 
 class Scanner:
-    """Finds secrets. Raises Usage where detect-secrets is not installed."""
+    """Finds secrets. Raises Usage if detect-secrets is not installed."""
 
     def __init__(self) -> None:
         self._detectors = [*_foreign(), *_own()]
@@ -136,7 +137,7 @@ class Scanner:
         self._clean: set[int] = set()
 
     def secrets(self, rows: Sequence[ScannedLine], *, settings: bool = False) -> Iterator[Secret]:
-        """The secrets in these rows; `settings` says that values stand in them unquoted."""
+        """Yield the secrets in these rows. If `settings` is true, values are unquoted."""
         fresh = [row for row in rows if hash((row.text, settings)) not in self._clean]
         together = "\n".join(row.text for row in fresh)
         detectors = self._in_settings if settings else self._detectors
@@ -150,7 +151,7 @@ class Scanner:
 
 
 def _secrets(detectors: Sequence[_Detector], row: ScannedLine) -> Iterator[Secret]:
-    """Each secret once, with the kind that the first of its detectors gives it."""
+    """Yield each secret once, with the kind of its first detector."""
     known: list[str] = []
     for detector in detectors:
         if detector.hint and not detector.hint(row.text):
@@ -164,14 +165,14 @@ def _secrets(detectors: Sequence[_Detector], row: ScannedLine) -> Iterator[Secre
 
 
 def _foreign() -> Iterator[_Detector]:
-    """The detectors of detect-secrets that know a secret by its shape."""
+    """Yield the detectors of detect-secrets that find a secret by its shape."""
     try:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
         from detect_secrets.plugins.base import BasePlugin, RegexBasedDetector
     except ImportError:
         raise Usage(
-            "The scrub looks for secrets with detect-secrets, which is not installed. Without it "
-            "nothing can be vouched for. Install it: pip install 'interlock[scrub]'"
+            "The scrub finds secrets with detect-secrets, which is not installed. Install it: pip "
+            "install 'interlock[scrub]'"
         ) from None
     known: Mapping[str, type[BasePlugin]] = get_mapping_from_secret_type_to_class()
     for kind, make in sorted(known.items()):
@@ -185,7 +186,7 @@ def _own() -> Iterator[_Detector]:
     for kind, pattern in _OWN:
         yield _Detector(kind, partial(_shaped, pattern, None), pattern.search)
     yield _Detector("Interlock token", _tokens, _TOKEN.search)
-    # The shapes that are masked wherever Interlock stores text, but for its own tokens.
+    # The shapes that Interlock masks in stored text, without its own tokens.
     for rule in secrets.RULES:
         shape = rule.pattern.pattern.decode()
         if not shape.startswith(token_format.PREFIX):
@@ -193,7 +194,7 @@ def _own() -> Iterator[_Detector]:
             more = re.compile(rule.more.pattern.decode(), re.ASCII)
             kind = _CHOSEN if pattern.groups else "Key or token"
             yield _Detector(kind, partial(_shaped, pattern, more), pattern.search)
-    # The keyword detector reads across the ends of lines, so its hint looks only for its words.
+    # The keyword detector can match across lines, so its hint searches only for its words.
     words = re.compile("|".join(keyword.DENYLIST))
     find: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
     yield _Detector(_CHOSEN, find, lambda text: words.search(text.lower()))
@@ -201,8 +202,8 @@ def _own() -> Iterator[_Detector]:
 
 
 def _shaped(pattern: re.Pattern[str], more: re.Pattern[str] | None, text: str) -> Iterator[str]:
-    """The group of the pattern, and the text after it that matches `more`. Such a value without
-    a digit is only a word."""
+    """Yield the group of the pattern, with the text after it that matches `more`. With `more`, skip
+    a value without a digit, which is only a word."""
     for match in pattern.finditer(text):
         value = match.group(pattern.groups)
         if more is not None:
@@ -214,7 +215,8 @@ def _shaped(pattern: re.Pattern[str], more: re.Pattern[str] | None, text: str) -
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Interlock's tokens have a checksum, which a text of the same shape does not match."""
+    """Yield Interlock's tokens. Their checksum distinguishes them from other text of the same
+    shape."""
     for token in _TOKEN.findall(text):
         with suppress(BadToken):
             token_format.hashed(token)
@@ -226,8 +228,8 @@ def _assignment_hint(text: str) -> bool:
 
 
 def _assigned(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """The values that a name such as `password` is given. A value without quotes ends its line
-    after a colon: in prose, words follow."""
+    """Yield the values of names such as `password`. After a colon, an unquoted value must end its
+    line, because in prose other words follow."""
     for match in pattern.finditer(text):
         value = match["value"]
         if pattern is _BARE:
@@ -248,11 +250,11 @@ def _assigned(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether the value stands in the place of a secret, and is none."""
+    """Return whether the value is a placeholder for a secret."""
     return bool(
         "EXAMPLE" in value
         or _ROW.search(value)
         or len(set(value.lower()) - set("-_. ")) <= 2
-        or _SAID.fullmatch(value)
+        or _PLACEHOLDER.fullmatch(value)
         or _ELSEWHERE.fullmatch(value)
     )

@@ -1,5 +1,5 @@
-"""Judges any text of a repository, such as a file, a message or a name: secrets, private words and
-private paths, each with its line. It reads files in pieces, so that none is too large."""
+"""Find secrets, private words and private paths in any text of a repository, such as a file, a
+message or a name, each with its line. Files are read in pieces, so that they can have any size."""
 
 import codecs
 import re
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from interlock.scrub.rules import Rules
 from interlock.scrub.scanner import ScannedLine, Scanner
 
-# So much of a piece is read again with the next one, for texts at the seam.
+# The number of bytes that are read again with the next piece, for text across the boundary.
 OVERLAP: Final = 8192
 # Some detectors take quadratic time in the length of a line.
 _ROW: Final = 2048
@@ -19,7 +19,7 @@ _ROW_OVERLAP: Final = 256
 _MARK: Final = 200
 _MIN_NULS: Final = 0.05
 _SEPARATOR: Final = r"[\\/]+"
-# An underscore ends a word: `falcon_key` is about falcon.
+# An underscore ends a word: `falcon_key` contains the word falcon.
 _NO_LETTER_BEFORE: Final = r"(?<![^\W_])"
 _NO_LETTER_AFTER: Final = r"(?![^\W_])"
 
@@ -27,7 +27,7 @@ _NO_LETTER_AFTER: Final = r"(?![^\W_])"
 class Hit(NamedTuple):
     check: str
     what: str
-    mark: str  # tells this hit from others of its kind in the same file, in every version of it
+    mark: str  # distinguishes hits of one kind in a file; the same in all versions of the file
     line: int
 
 
@@ -42,8 +42,8 @@ class HitFinder:
         )
 
     def hits(self, pieces: Iterable[bytes], *, settings: bool = False) -> Iterator[Hit]:
-        """The hits in the order of the pieces; one at a seam may come twice. In a file of
-        `settings`, values stand unquoted."""
+        """Yield the hits in the order of the pieces. A hit near the boundary of two pieces may
+        occur twice. In a file of `settings`, values are unquoted."""
         for first, data in _sections(iter(pieces)):
             for text in _decoded(data):
                 yield from self._private_hits(text, first)
@@ -72,7 +72,8 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _word(word: str) -> str:
-    """The word in both spellings of Unicode, since file systems differ; a space is any space."""
+    """Return a pattern for the word in both normal forms of Unicode, because file systems differ. A
+    space matches any blanks."""
     forms = {unicodedata.normalize(form, word.strip("*")) for form in ("NFC", "NFD")}
     bodies = (r"\s+".join(map(re.escape, form.split())) for form in sorted(forms))
     before = "" if word.startswith("*") else _NO_LETTER_BEFORE
@@ -81,15 +82,15 @@ def _word(word: str) -> str:
 
 
 def _path(path: str) -> str:
-    """The path with either slash, doubled or not, as it stands in quoted text."""
+    """Return a pattern for the path with either slash, single or doubled as in quoted text."""
     names = re.split(_SEPARATOR, path)
     after = "" if names[-1] == "" else _NO_LETTER_AFTER
     return _SEPARATOR.join(map(re.escape, names)) + after
 
 
 def _sections(pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The pieces with the number of their first line, each with the end of the one before. Text in
-    UTF-16 with a byte order mark becomes UTF-8."""
+    """Yield the pieces with the number of their first line. Each starts with the end of the
+    previous piece. Text in UTF-16 with a byte order mark becomes UTF-8."""
     first = next(pieces, b"")
     pieces = chain((first,), pieces)
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -106,15 +107,16 @@ def _sections(pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(data: bytes) -> Iterator[str]:
-    """As UTF-8; if that fails for a text, also as Latin-1; and as UTF-16 if that is likely."""
+    """Yield the data decoded as UTF-8; for text that is not valid UTF-8, also as Latin-1; and as
+    UTF-16 if that is likely."""
     text = data.decode("utf-8", "replace")
     yield text
     if b"\0" not in data:
         if "\ufffd" in text:
             yield data.decode("latin-1")
         return
-    # In UTF-16, each of our letters has a NUL on the same side. A section may begin in the middle
-    # of a letter; then the other byte order fits.
+    # In UTF-16, the NUL byte of each Latin letter is on the same side. If a section starts in the
+    # middle of a letter, the other byte order fits.
     high, low = data[::2].count(0), data[1::2].count(0)
     if max(high, low) >= len(data) * _MIN_NULS and min(high, low) * 10 <= max(high, low):
         yield data.decode("utf-16-be" if high > low else "utf-16-le", "replace")
