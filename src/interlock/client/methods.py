@@ -345,7 +345,7 @@ class Methods:
         kind: Literal["agent", "human"] | None = None,
         ttl_s: int | None = None,
     ) -> Asked[answers.Invited]:
-        """Invite a person, or another machine, by a link."""
+        """Invite a person or another machine with a link."""
         return Asked(Invite(name=name, surface=surface, own=texts(own), kind=kind, ttl_s=ttl_s))
 
     @Method
@@ -365,7 +365,7 @@ class Methods:
 
     @Method
     def revoke_connection(self, id: str) -> Asked[answers.Revoked | answers.LockedOut]:
-        """End a connection, a sign-in, a token or an invitation; or lock a person out."""
+        """Revoke a connection, session, token or invitation, or lock out a person."""
         return Asked(RevokeConnection(id=id))
 
     @Method

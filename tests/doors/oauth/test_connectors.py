@@ -242,7 +242,7 @@ async def _cannot_become(served: RunningServer, vera: Person) -> None:
     assert "otto" not in await page.locator("main").inner_text()
     await _choose(page, "neo", "otto")
     await page.get_by_role("button", name="Allow").click()
-    await expect(page.locator("[role=alert]")).to_contain_text("not yours")
+    await expect(page.locator("[role=alert]")).to_contain_text("You do not own")
     assert ("@vera", "IDENTITY_MISMATCH") in refusals(served.place)
     await page.close()
 

@@ -212,7 +212,7 @@ def test_double_click_grants_one_connection(
     assert app.exchange(answered(second)["code"]).status_code == 200
     late = vera.submit("/consent", fields_of(page) | chosen)
     assert late.status_code == 409
-    assert "was used or has ended since" in late.text
+    assert "its code was used or is no longer valid" in late.text
     assert len(workspace.connections()) == before + 1
 
 

@@ -794,7 +794,7 @@ PAGES = [
         Attack(
             f"to choose {sender!r}",
             partial(choose, sender=sender),
-            *(403, "not yours", "IDENTITY_MISMATCH"),
+            *(403, "You do not own", "IDENTITY_MISMATCH"),
         )
         for sender in ("own eve", "own ada", "new eve", "new ada", "own otto-cli", "own eve x")
     ),
@@ -815,10 +815,12 @@ PAGES = [
     Attack("a state that breaks lines", a_state_that_breaks_lines, 303, "%0D%0A", None),
     Attack("to guess a password", guessing, 429, "failed too often", "GUESSED_PASSWORD"),
     Attack("an invitation that was used", an_invitation_twice, 404, "was used", None),
-    Attack("an earlier invitation", an_invitation_after_a_later_one, 404, "no such", None),
+    Attack("an earlier invitation", an_invitation_after_a_later_one, 404, "newer one", None),
     Attack("an expired invitation", an_expired_invitation, 410, "expired", None),
     Attack("a cookie after signing out", a_cookie_after_signing_out, 200, "Sign in", None),
-    Attack("to end another's connection", ending_the_connection_of_another, 404, "no such", None),
+    Attack(
+        "to end another's connection", ending_the_connection_of_another, 404, "was not found", None
+    ),
 ]
 PLAIN = [
     Attack(

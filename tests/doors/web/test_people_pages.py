@@ -76,7 +76,7 @@ def test_used_invitation_page_says_what_to_do(
     for reply in (ask(web_door.web, path), Visitor(web_door).post(path, {"password": PASSWORD})):
         assert reply.status == 404
         assert "This invitation was used" in reply.text
-        assert "ask for another" in reply.text
+        assert "Ask for a new invitation." in reply.text
 
 
 def test_unknown_invitation_is_not_valid(web_door: WebDoor) -> None:
@@ -186,7 +186,7 @@ def test_sign_in_needs_a_name_and_its_password(web_door: WebDoor) -> None:
         visitor = Visitor(web_door)
         reply = visitor.sign_in(name, password)
         assert reply.status == 403, name
-        assert "not the name and the password of anybody" in reply.text
+        assert "The name or the password is wrong." in reply.text
         assert "<script" not in reply.text
         assert not any("person" in name for name in visitor.jar)
     assert Visitor(web_door).sign_in("@anna").status == 303
@@ -458,7 +458,7 @@ def test_person_cannot_grant_the_sender_of_another_person(web_door: WebDoor) -> 
             web_door.consent_path(), sender=sender, surface_neo="x", scope_mail="on"
         )
         assert reply.status == 403
-        assert "is not yours" in reply.text
+        assert "You do not own" in reply.text
     assert web_door.connections() == []
     assert "IDENTITY_MISMATCH" in web_door.logged_refusals()
 

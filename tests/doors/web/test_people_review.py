@@ -367,8 +367,8 @@ def test_password_change_needs_the_current_password(workspace: ServedWorkspace) 
     for current, new, again, status, reason in (
         (PASSWORD, NEW, "another password", 400, "passwords differ"),
         (PASSWORD, "short", "short", 400, "at least"),
-        ("wrong", NEW, NEW, 403, "not your password"),
-        ("wrong", NEW, NEW, 403, "not your password"),
+        ("wrong", NEW, NEW, 403, "password is wrong"),
+        ("wrong", NEW, NEW, 403, "password is wrong"),
         (PASSWORD, NEW, NEW, 429, "failed too often"),
     ):
         refused = change(browser, current, new, again)

@@ -65,7 +65,7 @@ from world.workspace import DAY, HOUR, MovedClock
 
 pytestmark = pytest.mark.every_engine
 
-AT = RESOURCE  # where the tokens of connections are good
+AT = RESOURCE  # the tokens of connections are valid only at this address
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def node(joined: Place, clock: MovedClock) -> Iterator[Node]:
 
 
 def joins(node: Node, code: str) -> str:
-    """Who joins by an invitation on another machine."""
+    """Accept an invitation as another machine does, and return the sender that joined."""
     return str(node.call(ANYBODY, AcceptInvitation(code))["sender"])
 
 
@@ -91,23 +91,24 @@ def who(node: Node, token: str) -> str:
 
 
 def listed(node: Node, token: str | None) -> dict[str, list[Any]]:
-    """What somebody, or the owner, sees of connections, browsers, tokens and invitations: ids."""
+    """The ids of connections, browsers, tokens and invitations that a caller sees. Without a token,
+    the caller is the owner."""
     shown = Credentials(token=token, owner=token is None)
     answer = node.call(shown, ListConnections())
     return {kind: [found["id"] for found in group] for kind, group in answer.items()}
 
 
 def opens(node: Node, made: Connected) -> dict[str, Any]:
-    """The answer to a client that opens a connection with its code."""
+    """Open a connection with its code, and return the answer to the client."""
     asked = OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
     answer: dict[str, Any] = node.call(ANYBODY, asked)
     return answer
 
 
-# --- who invites, and whom
+# --- making invitations
 
 
-def test_the_owner_and_admins_invite_and_nobody_else(joined: Place) -> None:
+def test_only_the_owner_and_admins_can_invite(joined: Place) -> None:
     dora = joined.join("dora", None, "--kind", "human", "--scope", "admin")
     for sender in ("otto-cli", "vera"):
         error = joined.no("MISSING_SCOPE", "invite", "hugo", "--from", sender)
@@ -117,7 +118,7 @@ def test_the_owner_and_admins_invite_and_nobody_else(joined: Place) -> None:
     assert [fact["sender"] for fact in joined.facts("person_invited")] == ["@owner", "@dora"]
 
 
-def test_whoever_is_not_known_is_invited_as_a_person_unless_it_is_said(joined: Place) -> None:
+def test_a_new_name_is_invited_as_a_person_by_default(joined: Place) -> None:
     kinds = {
         words: joined.ok("invite", *words.split())["kind"]
         for words in ("hugo", "robo --kind agent", "otto --surface laptop", "vera")
@@ -127,17 +128,17 @@ def test_whoever_is_not_known_is_invited_as_a_person_unless_it_is_said(joined: P
     joined.no("NAME_TAKEN", "invite", "otto", "--kind", "human", "--own", "robo")
 
 
-def test_an_invitation_names_nobody_who_is_something_else(joined: Place) -> None:
+def test_an_invitation_for_a_group_or_a_surface_name_is_refused(joined: Place) -> None:
     joined.ok("group", "create", "crew", "--member", "@vera")
     for name in ("crew", "otto-cli"):
         joined.no("NAME_TAKEN", "invite", name)
     assert joined.facts("person_invited") == []
 
 
-# --- what an invitation is good for
+# --- using and withdrawing invitations
 
 
-def test_an_invitation_is_good_once(node: Node) -> None:
+def test_an_invitation_is_valid_once(node: Node) -> None:
     code = invited(node, "hugo")
     assert joins(node, code) == "hugo"
     for use in (AcceptInvitation(code), Enrol(code, VERIFIER, hashed("t"))):
@@ -145,19 +146,19 @@ def test_an_invitation_is_good_once(node: Node) -> None:
             node.call(ANYBODY, use)
 
 
-def test_of_a_name_one_invitation_is_good_at_a_time(node: Node) -> None:
+def test_a_new_invitation_replaces_the_earlier_one_of_the_name(node: Node) -> None:
     first, elsewhere, second = (
         invited(node, "hugo"),
         node.call(Credentials(owner=True), Invite("hugo", "desk"))["invitation"],
         invited(node, "hugo"),
     )
-    with pytest.raises(BadToken, match="a later one took its place"):
+    with pytest.raises(BadToken, match="was replaced by a newer one"):
         joins(node, first)
     assert joins(node, second) == "hugo"
     assert joins(node, elsewhere) == "hugo-desk"
 
 
-def test_an_invitation_ends_after_three_days_or_when_it_is_said(
+def test_an_invitation_expires_after_three_days_or_its_own_time(
     node: Node, clock: MovedClock
 ) -> None:
     short = node.call(Credentials(owner=True), Invite("hugo", ttl_s=60))["invitation"]
@@ -190,7 +191,7 @@ def test_a_name_is_invited_as_one_kind_at_a_time(node: Node) -> None:
     assert joins(node, code) == "hugo"
 
 
-def test_a_pause_keeps_everybody_out_and_uses_nothing_up(node: Node) -> None:
+def test_a_paused_workspace_refuses_sign_ins_and_keeps_invitations_valid(node: Node) -> None:
     code, browser = invited(node, "hugo"), signed_in(node, "rosa")
     node.call(Credentials(owner=True), Pause("a leak"))
     for asked in (
@@ -206,7 +207,7 @@ def test_a_pause_keeps_everybody_out_and_uses_nothing_up(node: Node) -> None:
     assert joins(node, code) == "hugo"
 
 
-def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
+def test_connections_and_sessions_can_be_ended_in_a_paused_workspace(node: Node) -> None:
     browser = signed_in(node, "rosa")
     connection, another = connected(node, browser, "rosa"), connected(node, browser, "rosa")
     node.call(Credentials(owner=True), Pause("a leak"))
@@ -216,7 +217,7 @@ def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
     assert listed(node, None)["connections"] == listed(node, None)["sessions"] == []
 
 
-def test_a_person_who_is_locked_out_has_no_way_in_left(joined: Place, node: Node) -> None:
+def test_a_lock_out_ends_every_access_of_a_person(joined: Place, node: Node) -> None:
     browser = signed_in(node, "vera", "otto")
     opened, unopened = connected(node, browser, "otto"), granted(node, browser, "vera")
     link, kept = invited(node, "vera"), joined.token_of("vera")
@@ -241,9 +242,7 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(joined: Place, node: Node
     assert who(node, joined.token_of("otto-cli")) == "otto-cli"
 
 
-def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
-    joined: Place, node: Node
-) -> None:
+def test_a_lock_out_withdraws_invitations_for_and_by_the_person(joined: Place, node: Node) -> None:
     signed_in(node, "rosa", "robo")
     admin = node.call(Credentials(owner=True), MintToken("rosa", scopes=("admin",)))
     rosa = Credentials(token=admin["token"])
@@ -261,18 +260,20 @@ def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
     assert joins(node, links[1]) == "hanna"
 
 
-def test_who_is_invited_only_can_be_locked_out_too(joined: Place) -> None:
+def test_an_invited_person_can_be_locked_out(joined: Place) -> None:
     made = joined.ok("invite", "hugo")
     assert joined.ok("connection", "revoke", "@hugo")["revoked"] == [made["id"]]
     assert joined.ok("connection", "list")["invitations"] == []
     joined.no("NOT_FOUND", "connection", "revoke", "@hugo")
 
 
-def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:
+def test_a_locked_out_person_can_join_again_and_owns_only_the_agents_of_the_invitation(
+    node: Node,
+) -> None:
     signed_in(node, "rosa", "robo")
     node.call(Credentials(owner=True), RevokeConnection("@rosa"))
     hanna = signed_in(node, "hanna", "robo")
-    with pytest.raises(NameTaken, match="is @hanna's"):
+    with pytest.raises(NameTaken, match="@hanna owns @robo"):
         invited(node, "rosa", "robo")
     rosa = signed_in(node, "rosa")
     assert who(node, rosa) == "rosa"
@@ -281,44 +282,42 @@ def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(no
     granted(node, hanna, "robo")
 
 
-# --- whose an agent is
+# --- the owners of agents
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "text"),
     [
         ("hugo --own vera", "USAGE", "people have no owner"),
         ("hugo --own hugo", "USAGE", "people have no owner"),
         ("hugo --own otto-cli", "USAGE", "--own otto"),
-        ("otto --own robo", "USAGE", "agents own none"),
-        ("robo --kind agent --own otto", "USAGE", "agents own none"),
+        ("otto --own robo", "USAGE", "an agent cannot own agents"),
+        ("robo --kind agent --own otto", "USAGE", "an agent cannot own agents"),
         ("hugo --own crew", "NAME_TAKEN", "group"),
     ],
 )
-def test_a_person_owns_agents_and_nothing_else(
-    words: str, code: str, said: str, joined: Place
-) -> None:
+def test_a_person_can_own_only_agents(words: str, code: str, text: str, joined: Place) -> None:
     joined.ok("group", "create", "crew", "--member", "@vera")
-    assert said in joined.no(code, "invite", *words.split())["message"]
+    assert text in joined.no(code, "invite", *words.split())["message"]
     assert joined.facts("person_invited") == []
 
 
-def test_an_agent_is_one_persons(node: Node) -> None:
+def test_an_agent_has_at_most_one_owner(node: Node) -> None:
     early = invited(node, "hugo", "otto", "robo")
-    with pytest.raises(NameTaken, match="@otto will be @hugo's"):
+    with pytest.raises(NameTaken, match="@hugo, who is invited, will own @otto"):
         invited(node, "hanna", "otto")
     for name in ("robo", "@robo"):
-        with pytest.raises(NameTaken, match="@robo will be an agent of @hugo's"):
+        with pytest.raises(NameTaken, match="@robo is an agent that @hugo, who is invited, will"):
             invited(node, name)
     with pytest.raises(NameTaken, match="@hugo is invited as a person"):
         invited(node, "hanna", "hugo")
     assert joins(node, early) == "hugo"
-    with pytest.raises(NameTaken, match="@otto is @hugo's"):
+    with pytest.raises(NameTaken, match="@hugo owns @otto"):
         invited(node, "hanna", "otto")
-    assert joins(node, invited(node, "hugo", "otto")) == "hugo", "it may be said again"
+    assert joins(node, invited(node, "hugo", "otto")) == "hugo", "the owner may be named again"
 
 
-def test_surfaces_go_with_their_agent(node: Node) -> None:
+def test_a_person_owns_all_surfaces_of_an_agent(node: Node) -> None:
     browser = signed_in(node, "rosa", "otto")
     person = node.call(Credentials(token=browser), ShowPerson())
     assert person["agents"] == [
@@ -329,21 +328,19 @@ def test_surfaces_go_with_their_agent(node: Node) -> None:
     assert who(node, phone.token) == phone.sender == "otto-phone"
 
 
-def test_a_client_acts_only_as_what_is_its_persons(node: Node) -> None:
+def test_a_client_can_act_only_as_a_sender_of_its_person(node: Node) -> None:
     browser = signed_in(node, "rosa", "robo")
     signed_in(node, "hugo", "otto")
     for another in ("otto", "hugo", "vera", "ghost", "robo-cli", "owner", "interlock"):
-        with pytest.raises(IdentityMismatch, match="is not yours"):
+        with pytest.raises(IdentityMismatch, match="You do not own"):
             granted(node, browser, another)
     refusals = node.call(Credentials(owner=True), ShowLog(kind="request_refused"))["facts"]
     assert {fact["sender"] for fact in refusals} == {"@rosa"}
     assert listed(node, None)["connections"] == []
 
 
-def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(
-    node: Node, joined: Place
-) -> None:
-    """Whatever runs on that machine could."""
+def test_a_token_in_a_file_cannot_connect_a_client(node: Node, joined: Place) -> None:
+    """Every program on that machine can read the file."""
     vera, otto = joined.token_of("vera"), joined.token_of("otto-cli")
     connection = connected(node, signed_in(node, "rosa"), "rosa")
     for token in (vera, otto, connection.token):
@@ -354,7 +351,7 @@ def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(
         granted(node, vera, "vera")
 
 
-def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
+def test_a_connection_cannot_have_more_than_the_basic_scopes(node: Node) -> None:
     browser = signed_in(node, "rosa")
     mail_only = connected(node, browser, "rosa", None, "mail")
     answer = node.call(Credentials(token=mail_only.token, audience=AT), Whoami())
@@ -364,7 +361,7 @@ def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
             granted(node, browser, "rosa", None, *scopes)
 
 
-def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, joined: Place) -> None:
+def test_a_client_does_not_have_the_rights_of_its_person(node: Node, joined: Place) -> None:
     rosa = Credentials(token=signed_in(node, "rosa"))
     client = Credentials(token=connected(node, rosa.token or "", "rosa").token, audience=AT)
     otto = Credentials(token=joined.token_of("otto-cli"))
@@ -374,7 +371,7 @@ def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, joined: 
     assert node.call(rosa, TakeOverClaim("it is mine", item="B-1"))["acquired"]
 
 
-def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, joined: Place) -> None:
+def test_a_client_cannot_give_the_verdict_of_its_person(node: Node, joined: Place) -> None:
     browser = signed_in(node, "rosa")
     rosa = Credentials(token=browser)
     as_rosa = Credentials(token=connected(node, browser, "rosa", "web").token, audience=AT)
@@ -389,14 +386,16 @@ def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, joined: P
     with pytest.raises(MissingScope):
         node.call(as_rosa, GiveVerdict(id, "athena", "pass"))
     node.call(rosa, GiveVerdict(id, "athena", "pass"))
-    # Whoever makes the gate may want just this client: then it is named.
+    # The client can give a verdict where the gate names the client's own sender as a holder.
     node.call(as_rosa, GiveVerdict(id, "robot", "pass"))
 
 
-# --- what a person sees, names and ends
+# --- listing, naming and revoking connections
 
 
-def test_a_person_sees_their_own_and_the_owner_all(node: Node, joined: Place) -> None:
+def test_a_person_lists_their_own_connections_and_the_owner_lists_all(
+    node: Node, joined: Place
+) -> None:
     rosa, hugo = signed_in(node, "rosa", "otto"), signed_in(node, "hugo")
     hers, his = connected(node, rosa, "otto", "phone"), connected(node, hugo, "hugo")
     invited(node, "hanna")
@@ -414,7 +413,7 @@ def test_a_person_sees_their_own_and_the_owner_all(node: Node, joined: Place) ->
     assert len(everything["invitations"]) == 1
 
 
-def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
+def test_agents_and_clients_cannot_list_name_or_revoke_connections(
     node: Node, joined: Place
 ) -> None:
     rosa = signed_in(node, "rosa", "otto")
@@ -430,21 +429,23 @@ def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
     assert who(node, connection.token) == "otto-phone"
 
 
-def test_what_is_anothers_is_not_found_and_goes_on(joined: Place) -> None:
+def test_a_connection_of_another_person_is_not_found_and_stays_valid(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         rosa, hugo = signed_in(node, "rosa"), signed_in(node, "hugo")
         hers = connected(node, rosa, "rosa")
     session = token_id(hashed(rosa))
-    absent = joined.no(
-        "NOT_FOUND", "connection", "revoke", "con_000000000000", INTERLOCK_TOKEN=hugo
-    )
-    for words in (("revoke", hers.id), ("name", hers.id, "his"), ("revoke", session)):
-        assert joined.no("NOT_FOUND", "connection", *words, INTERLOCK_TOKEN=hugo) == absent
+    for verb, id, *more in (("revoke", hers.id), ("name", hers.id, "his"), ("revoke", session)):
+        absent = id[:4] + "0" * 12
+        words = ("NOT_FOUND", "connection", verb)
+        unknown = joined.no(*words, absent, *more, INTERLOCK_TOKEN=hugo)
+        refused = joined.no(*words, id, *more, INTERLOCK_TOKEN=hugo)
+        assert refused["message"] == unknown["message"].replace(absent, id)
+        assert refused.keys() == unknown.keys() == {"error", "code", "message"}
     with Node(str(joined.workspace)) as node:
         assert who(node, hers.token) == who(node, rosa) == "rosa"
 
 
-def test_ending_one_connection_ends_that_one_at_once(joined: Place) -> None:
+def test_revoking_one_connection_ends_only_that_one(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa")
         one, other = connected(node, rosa, "rosa", "phone"), connected(node, rosa, "rosa", "laptop")
@@ -457,7 +458,7 @@ def test_ending_one_connection_ends_that_one_at_once(joined: Place) -> None:
         assert who(node, refreshed(node, other).token) == "rosa-laptop"
 
 
-def test_a_person_ends_a_token_on_a_machine_of_their_agents(joined: Place) -> None:
+def test_a_person_can_revoke_a_token_of_an_agent_they_own(joined: Place) -> None:
     otto = joined.token_of("otto-cli")
     with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa", "otto")
@@ -465,7 +466,7 @@ def test_a_person_ends_a_token_on_a_machine_of_their_agents(joined: Place) -> No
     joined.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=otto)
 
 
-def test_a_connection_is_called_what_its_client_is_until_it_is_named(joined: Place) -> None:
+def test_a_connection_has_the_name_of_its_client_until_it_is_renamed(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         rosa = signed_in(node, "rosa")
         made = connected(node, rosa, "rosa")
@@ -481,14 +482,14 @@ def test_a_connection_is_called_what_its_client_is_until_it_is_named(joined: Pla
         hers.no("USAGE", "connection", "name", made.id, name)
 
 
-# --- how long
+# --- how long codes and tokens are valid
 
 
 def test_a_code_opens_a_connection_once_within_a_minute(node: Node, clock: MovedClock) -> None:
     browser = signed_in(node, "rosa")
     late = granted(node, browser, "rosa")
     clock.ahead = 60_000
-    with pytest.raises(BadToken, match="lasts a minute"):
+    with pytest.raises(BadToken, match="expires after a minute"):
         node.call(ANYBODY, _opening(late))
     made = connected(node, browser, "rosa")
     assert node.call(ANYBODY, _opening(made)) == {"refused": "CODE_REPLAYED"}
@@ -500,7 +501,9 @@ def _opening(made: Connected) -> OpenConnection:
     return OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
 
 
-def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: MovedClock) -> None:
+def test_an_access_token_expires_after_an_hour_and_a_refresh_token_after_30_days(
+    node: Node, clock: MovedClock
+) -> None:
     made = connected(node, signed_in(node, "rosa"), "rosa")
     clock.ahead = HOUR
     with pytest.raises(TokenExpired):
@@ -512,7 +515,7 @@ def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: M
         refreshed(node, after)
 
 
-def test_a_refresh_token_that_comes_back_ends_the_connection(node: Node) -> None:
+def test_a_reused_refresh_token_ends_the_connection(node: Node) -> None:
     before = connected(node, signed_in(node, "rosa"), "rosa")
     after = refreshed(node, before)
     again = RefreshConnection(before.refresh, CLIENT, hashed(secret()), hashed(secret()))
@@ -524,7 +527,7 @@ def test_a_refresh_token_that_comes_back_ends_the_connection(node: Node) -> None
         refreshed(node, after)
 
 
-def test_a_new_password_ends_what_the_old_one_let_in(node: Node) -> None:
+def test_a_new_password_ends_earlier_sessions_and_connections(node: Node) -> None:
     old = signed_in(node, "rosa")
     made = connected(node, old, "rosa")
     new = signed_in(node, "rosa")
@@ -535,7 +538,7 @@ def test_a_new_password_ends_what_the_old_one_let_in(node: Node) -> None:
 
 
 @restores
-def test_after_a_restore_people_begin_anew(joined: Place) -> None:
+def test_after_a_restore_people_need_new_invitations(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         browser, unused = signed_in(node, "rosa"), invited(node, "hugo")
         made = connected(node, browser, "rosa")
@@ -561,10 +564,10 @@ def _refused(call: Callable[[], Any]) -> None:
         call()
 
 
-# --- tokens that are a browser's or a connection's
+# --- tokens of browsers and connections
 
 
-def test_the_list_of_tokens_says_whose_hands_they_are_in(joined: Place) -> None:
+def test_the_list_of_tokens_names_browsers_and_clients(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         browser = signed_in(node, "rosa")
         made = connected(node, browser, "rosa")
@@ -577,7 +580,7 @@ def test_the_list_of_tokens_says_whose_hands_they_are_in(joined: Place) -> None:
     assert [token["id"] for token in found.values() if "use" in token] == [session["id"], made.id]
 
 
-def test_what_renews_itself_is_not_rotated(joined: Place) -> None:
+def test_tokens_of_browsers_and_connections_cannot_be_rotated(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         browser = signed_in(node, "rosa")
         made = connected(node, browser, "rosa")
@@ -603,13 +606,13 @@ def server(joined: Place, servers: Servers) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Place:
-    """A machine that knows nothing of the workspace."""
+    """A machine that has no credentials of the workspace."""
     root = tmp_path / "elsewhere"
     root.mkdir()
     return Place(root).but(INTERLOCK_WORKSPACE=None)
 
 
-def test_a_link_makes_another_machine_join(server: RunningServer, elsewhere: Place) -> None:
+def test_another_machine_joins_by_a_link(server: RunningServer, elsewhere: Place) -> None:
     made = server.place.ok("invite", "otto", "--surface", "laptop")
     assert made["link"] == f"{server.url}/invite/{made['invitation']}"
     joined = elsewhere.ok("join", made["link"])
@@ -624,19 +627,21 @@ def test_a_link_makes_another_machine_join(server: RunningServer, elsewhere: Pla
     assert (joined["agent"], joined["surface"], joined["kind"]) == ("otto", "laptop", "agent")
 
 
-def test_a_link_is_used_up_by_whoever_comes_first(server: RunningServer, elsewhere: Place) -> None:
+def test_a_link_is_valid_only_for_its_first_use(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     elsewhere.ok("join", link)
     second = server.place.but(INTERLOCK_WORKSPACE=None)
-    assert "good once" in second.no("BAD_TOKEN", "join", link)["message"]
-    assert not list(second.home.rglob("hugo.json")), "nothing is kept of a refusal"
+    assert "valid only once" in second.no("BAD_TOKEN", "join", link)["message"]
+    assert not list(second.home.rglob("hugo.json")), "a refused join stores no credential"
 
 
-def test_a_link_says_who_joins_and_flags_do_not(server: RunningServer, elsewhere: Place) -> None:
+def test_flags_cannot_change_the_identity_of_a_link(
+    server: RunningServer, elsewhere: Place
+) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     for flags in ("--surface desk", "--kind agent", "--label Hugo", "--scope admin"):
         elsewhere.no("USAGE", "join", link, *flags.split())
-    assert elsewhere.ok("join", link)["sender"] == "hugo", "and the link is as good as before"
+    assert elsewhere.ok("join", link)["sender"] == "hugo", "the link is still valid"
 
 
 @pytest.mark.parametrize(
@@ -649,20 +654,20 @@ def test_a_link_says_who_joins_and_flags_do_not(server: RunningServer, elsewhere
         "://",
     ],
 )
-def test_what_is_no_invitation_is_said_before_anybody_is_asked(link: str, elsewhere: Place) -> None:
+def test_a_malformed_link_is_refused_without_a_request(link: str, elsewhere: Place) -> None:
     assert "not the link of an invitation" in elsewhere.no("USAGE", "join", link)["message"]
 
 
-def test_a_mistyped_link_is_refused_as_such(server: RunningServer, elsewhere: Place) -> None:
+def test_a_mistyped_link_is_reported_as_mistyped(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     assert "mistyped or cut off" in elsewhere.no("BAD_TOKEN", "join", link[:-1])["message"]
     elsewhere.ok("join", link)
 
 
-# --- what is kept
+# --- stored data
 
 
-def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(joined: Place) -> None:
+def test_events_lists_and_the_log_contain_no_secret(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         code = invited(node, "hugo")
         joins(node, code)
@@ -671,13 +676,13 @@ def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(joined: Place
         after = refreshed(node, before)
         secrets = {code, browser, before.code, VERIFIER}
         secrets |= {before.token, before.refresh, after.token, after.refresh}
-        told = json.dumps(node.call(Credentials(owner=True), ListEvents(limit=1000)))
+        events = json.dumps(node.call(Credentials(owner=True), ListEvents(limit=1000)))
         listed = json.dumps(node.call(Credentials(owner=True), ListConnections()))
-    assert "connection_refreshed" in told
+    assert "connection_refreshed" in events
     for found in secrets:
-        assert found not in told + listed
-        assert hashed(found) not in told + listed
-    assert "c" * 43 not in told, "the challenge is its client's business"
+        assert found not in events + listed
+        assert hashed(found) not in events + listed
+    assert "c" * 43 not in events, "events do not show the client's challenge"
     log = json.dumps(
         [[str(part) for part in row] for row in joined.query("SELECT header FROM log")]
     )
@@ -689,7 +694,7 @@ def made_of(log: str) -> set[str]:
     return {word for word in log.replace('"', " ").replace("\\", " ").split() if len(word) > 20}
 
 
-def test_the_facts_name_who_joined_and_not_who_carried_it(joined: Place) -> None:
+def test_the_facts_of_joining_name_the_new_sender(joined: Place) -> None:
     with Node(str(joined.workspace)) as node:
         joins(node, invited(node, "hugo", "robo"))
         signed_in(node, "rosa")
@@ -735,7 +740,7 @@ def test_secrets_used_after_a_backup_are_invalid_after_its_restore(joined: Place
         for asked in refused:
             with pytest.raises(BadToken):
                 asked()
-        assert who(node, joined.token_of("otto-cli")) == "otto-cli", "this one was reaffirmed"
+        assert who(node, joined.token_of("otto-cli")) == "otto-cli", "this token was reaffirmed"
         listed = node.call(OWNER, ListConnections())
         assert listed == {kind: [] for kind in listed}
 
@@ -755,7 +760,7 @@ def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
         refused = rosa.sign_in("rosa")
         assert refused.status_code == 403
         assert "Ask the owner of this server for an invitation" in refused.text
-        assert "otto" in rosa.join("rosa").get("/person").text, "what is hers stayed hers"
+        assert "otto" in rosa.join("rosa").get("/person").text, "rosa still owns otto"
 
 
 # --- passwords in the log
@@ -766,20 +771,20 @@ def test_the_proof_of_a_password_in_the_log_does_not_sign_in(joined: Place, node
     (fact,) = joined.facts("password_set")
     logged = [value for value in fact["outcome"].values() if value != "rosa"]
     (proof,) = logged
-    assert len(proof) == len(VERIFIER) == 64, "it has the shape of what signs in"
+    assert len(proof) == len(VERIFIER) == 64, "the proof has the shape of a verifier"
     with pytest.raises(BadToken):
         node.call(ANYBODY, SignIn("rosa", proof, hashed(secret())))
     assert node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed(secret())))["sender"] == "rosa"
 
 
-# --- invitations and codes are made once
+# --- repeated codes
 
 
 def invite_by(node: Node, name: str, code_hash: str, surface: str | None = None) -> None:
     node.call(OWNER, Invite(name, surface, code_hash=code_hash))
 
 
-def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> None:
+def test_an_invitation_code_cannot_be_used_for_two_invitations(node: Node) -> None:
     code = secret(INVITATION)
     invite_by(node, "hugo", hashed(code))
     alike = hashed(code)[:12] + "0" * 52
@@ -791,10 +796,10 @@ def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> 
     for hash in (hashed(code), alike):
         with pytest.raises(NameTaken, match="made before"):
             invite_by(node, "hanna", hash)
-    assert node.head() == before + 3, "only what accepting it takes"
+    assert node.head() == before + 3, "only the accepted invitation appends facts"
 
 
-def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
+def test_a_code_cannot_be_used_for_two_connections(node: Node) -> None:
     browser = signed_in(node, "rosa")
     made = granted(node, browser, "rosa")
     asked = GrantConnection(
@@ -830,10 +835,10 @@ def test_an_invitation_refuses_a_name_that_cannot_join(joined: Place, words: str
     assert joined.facts("person_invited") == []
 
 
-# --- ending tokens and codes
+# --- revoking tokens and codes
 
 
-def test_ending_the_tokens_of_a_sender_ends_the_codes_that_would_give_another(
+def test_revoking_the_tokens_of_a_sender_ends_its_unused_codes(
     node: Node,
 ) -> None:
     browser = signed_in(node, "rosa", "otto")
@@ -843,10 +848,10 @@ def test_ending_the_tokens_of_a_sender_ends_the_codes_that_would_give_another(
     assert revoked == [live.id, unopened.id]
     with pytest.raises(BadToken):
         opens(node, unopened)
-    assert "refused" not in opens(node, elsewhere), "that is another sender"
+    assert "refused" not in opens(node, elsewhere), "this code belongs to another sender"
 
 
-def test_a_sender_who_has_nothing_but_a_code_loses_that(node: Node) -> None:
+def test_revoking_a_sender_without_tokens_ends_its_unused_code(node: Node) -> None:
     unopened = granted(node, signed_in(node, "rosa", "robo"), "robo")
     assert node.call(OWNER, RevokeToken(sender="robo"))["revoked"] == [unopened.id]
     with pytest.raises(BadToken):
@@ -855,13 +860,13 @@ def test_a_sender_who_has_nothing_but_a_code_loses_that(node: Node) -> None:
         node.call(OWNER, RevokeToken(sender="robo"))
 
 
-def test_a_code_that_was_ended_unopened_is_refused_and_accuses_nobody(
+def test_a_revoked_unused_code_is_refused_without_a_record_of_intrusion(
     joined: Place, node: Node
 ) -> None:
     browser = signed_in(node, "rosa")
     unopened = granted(node, browser, "rosa")
     node.call(Credentials(token=browser), RevokeConnection(unopened.id))
-    with pytest.raises(BadToken, match="unless the person ends it"):
+    with pytest.raises(BadToken, match="when the person revokes it"):
         opens(node, unopened)
     assert joined.facts("request_refused") == []
     made = connected(node, browser, "rosa")

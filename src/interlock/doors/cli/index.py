@@ -29,7 +29,7 @@ SUMMARIES = {
     "interlock.rooms.people.verbs": {
         "connection list": "List connected clients, browser sessions, tokens, and open invitations",
         "connection name": "Name a connection",
-        "connection revoke": "End a connection, a sign-in, a token or an invitation; or lock a person out",
+        "connection revoke": "Revoke a connection, session, token or invitation, or lock out a person",
     },
     "interlock.rooms.mail.verbs": {
         "answer": "Answer a question that you received",

@@ -8,7 +8,7 @@ from interlock.rooms.shared_answers import Kind
 
 
 class Invited(TypedDict):
-    """`invitation` is said here and nowhere else; `path` comes after the server's address."""
+    """Only this answer contains the `invitation`. `path` follows the server's address in a link."""
 
     id: str
     name: str
@@ -21,7 +21,8 @@ class Invited(TypedDict):
 
 
 class Connection(TypedDict):
-    """A client that a person lets act as `address`. It ends at `expires_at` if it is not used."""
+    """A client that a person allows to act as `address`. It expires at `expires_at` unless the
+    client uses it before."""
 
     id: str
     name: str
@@ -37,7 +38,7 @@ class Connection(TypedDict):
 
 
 class BrowserSession(TypedDict):
-    """Where a person has signed in; `current` is the one that asks."""
+    """A browser where a person has signed in. `current` marks the caller's own browser."""
 
     id: str
     person: str
@@ -48,7 +49,7 @@ class BrowserSession(TypedDict):
 
 
 class OwnToken(TypedDict):
-    """A token that lies on a machine of a person's, or of an agent's of theirs."""
+    """A token on a machine, of a person or of an agent that the person owns."""
 
     id: str
     address: str
@@ -58,7 +59,7 @@ class OwnToken(TypedDict):
 
 
 class Invitation(TypedDict):
-    """A link that somebody may still use."""
+    """An invitation that is neither used nor expired."""
 
     id: str
     name: str
@@ -70,8 +71,8 @@ class Invitation(TypedDict):
 
 
 class LockedOut(TypedDict):
-    """`agents` were the person's, and are nobody's now; `minted` are tokens of others that the
-    person made, which go on working."""
+    """The person owned the `agents`, which have no owner now. The person minted the tokens `minted`
+    for other senders. These tokens stay valid."""
 
     person: str
     revoked: list[str]
@@ -80,8 +81,8 @@ class LockedOut(TypedDict):
 
 
 class Connections(TypedDict):
-    """Clients that people let act for them, where people have signed in, a person's own tokens
-    and, for the owner and admins, who has been invited."""
+    """The clients that act for people, and the browsers where people have signed in. A person also
+    sees their own tokens. The owner and admins also see open invitations."""
 
     connections: list[Connection]
     sessions: list[BrowserSession]

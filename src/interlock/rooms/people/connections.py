@@ -1,25 +1,27 @@
-"""Connections: clients that a person lets act as one of their senders.
+"""Connections: clients that a person allows to act as one of the person's senders.
 
 The person's consent gives the client a code. The code opens the connection once, within a minute.
 The client then has a short-lived token of the sender, and a refresh token that gives the next pair
-once. A code or a refresh token that is used again may have been copied: the connection ends.
+once. A code or a refresh token that is used again may have been copied, so the connection ends.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.errors import AlreadyDone, IdentityMismatch, NameTaken, Usage
+from interlock.errors import AlreadyDone, IdentityMismatch, NameTaken, NotFound, Remedy, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import may_register, registered
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import hashed
+from interlock.rooms.identity.verbs import RevokeToken
 from interlock.rooms.people.people import (
     open_invitations,
     own_agents,
     require_person,
     require_signed_in,
 )
+from interlock.rooms.people.verbs import ListConnections
 from interlock.rooms.transaction import RuleAnswer, Transaction, record_refusal
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.people import verbs
 
-ABSENT = (
-    "There is no such connection. interlock connection list shows them; for tokens there is "
-    "interlock token revoke."
-)
 CODE_FOR_MS = 60_000
 ACCESS_FOR_MS = 3_600_000
 REFRESH_FOR_MS = 30 * 86_400_000
@@ -70,14 +68,15 @@ def grant(tx: Transaction, request: verbs.GrantConnection) -> RuleAnswer:
     agent = request.agent.removeprefix("@")
     if agent not in own_agents(tx, person):
         raise IdentityMismatch(
-            f"@{agent[:80]} is not yours, so no client of yours can act as it. Choose one of your "
-            "own.",
+            f"You do not own @{agent[:80]}, so your client cannot act as it. Choose yourself, or "
+            "an agent that you own.",
             sender=address(person),
             claimed=agent[:80],
         )
     scopes = [scope for scope in BASIC_SCOPES if scope in request.scopes]
     if not scopes or len(scopes) != len(set(request.scopes)):
-        raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
+        given = " ".join(request.scopes)[:80]
+        raise Usage(f"The scopes are {given!r}. Give one or more of {', '.join(BASIC_SCOPES)}.")
     id = "con_" + request.code_hash[:12]
     if (found := by_id(tx, id)) is not None:
         sender = f"{agent}-{request.surface}" if request.surface else agent
@@ -86,18 +85,20 @@ def grant(tx: Transaction, request: verbs.GrantConnection) -> RuleAnswer:
         target = (request.redirect_uri, request.challenge)
         is_same = before == wanted and (found.redirect_uri, found.challenge) == target
         if not is_same or by_code(tx, request.code_hash) is None:
-            raise NameTaken("That code was made before. Make a new one.")
+            raise NameTaken("This code was made before. Make a new code.")
         is_used = found.refreshed_at is not None or found.ended_at is not None
         if is_used or found.code_expires_at <= tx.now:
             raise AlreadyDone(
-                "That was allowed before, and was used or has ended since. Begin again."
+                "You already allowed this connection, and its code was used or is no longer valid. "
+                "Start again in the client."
             )
         return {"id": id, "sender": sender, "address": address(sender), "scopes": scopes}
 
     kind = "human" if agent == person else "agent"
-    if request.new and may_register(tx, agent, request.surface, kind)[1]:
-        raise NameTaken("That name is there already. Choose it in the list, or write another one.")
-    sender = registered(tx, agent, request.surface, kind)
+    sender, exists = may_register(tx, agent, request.surface, kind)
+    if request.new and exists:
+        raise NameTaken(f"@{sender} already exists. Choose it in the list, or enter another name.")
+    registered(tx, agent, request.surface, kind)
     tx.append(
         "connection_granted",
         without_none(
@@ -136,8 +137,8 @@ def give_tokens(
 
 
 def end_copied(tx: Transaction, found: Connection, code: str, secret: str) -> RuleAnswer:
-    """End a connection whose secret was copied. The result is an answer and no error, because the
-    node undoes the facts of a refused request."""
+    """End a connection whose secret was copied. The result is an answer instead of a refusal,
+    because the node discards the facts of a refused request."""
     if found.ended_at is None:
         tx.append("token_revoked", {"id": found.id, "reason": code}, sender=found.sender)
     record_refusal(tx, code, hashed(secret)[:16], sender=found.sender)
@@ -197,6 +198,16 @@ def list_connections(tx: Transaction) -> answers.Connections:
 def visible_person(tx: Transaction) -> str | None:
     """The person who may see only their own connections; None for callers who may see all."""
     return None if "admin" in tx.caller.scopes else require_person(tx)
+
+
+def absent(id: str) -> NotFound:
+    """Return the refusal of an id that is not in the caller's list of connections."""
+    missing = f"{id[:80]!r} was not found, or is not visible to you."
+    if id.startswith("tok_"):
+        revoke = Remedy(f"interlock token revoke {id}", RevokeToken(id))
+        return NotFound(f"{missing} An admin can revoke any token:", revoke)
+    to_list = Remedy("interlock connection list", ListConnections())
+    return NotFound(f"{missing} List the connections:", to_list)
 
 
 def behind(tx: Transaction, token: str) -> RuleAnswer | None:
@@ -277,19 +288,19 @@ def connection_view(found: Connection) -> RuleAnswer:
 
 
 # The codes of refusals that doors record: attempts that never reached a verb, or reached one with a
-# secret that was used before. OAuth has its own words for the answers.
+# secret that was used before. OAuth defines the answers to the client.
 INTRUSIONS = {
-    "CODE_REPLAYED": "A code was shown again that had been used; its connection was ended.",
-    "WRONG_VERIFIER": "A client showed a code that it had not asked for.",
-    "WRONG_CLIENT": "A code or a refresh token was shown by another client than its own.",
-    "WRONG_REDIRECT": "A client asked to be answered where it is not registered.",
-    "PLAIN_CHALLENGE": "A client asked for a weaker proof than S256.",
-    "WRONG_RESOURCE": "A client asked for a token to be used somewhere else.",
-    "REFRESH_REUSED": "A refresh token was shown again; its connection was ended.",
-    "GUESSED_PASSWORD": "A wrong password was tried for one name as often as it may be.",
-    "FORGED_CONSENT": "A form came without the cookie that it was made for.",
-    "FRAMED_PAGE": "Another site tried to show one of our pages within its own.",
-    "TOKEN_IN_URL": "A token stood in an address, where logs and histories keep it.",
-    "BAD_REGISTRATION": "A registration is too large or malformed.",
-    "BAD_CLIENT_DOCUMENT": "A client's metadata document lies where it must not, or is malformed.",
+    "CODE_REPLAYED": "A client used a code twice. Interlock ended its connection.",
+    "WRONG_VERIFIER": "A client used a code that it had not requested.",
+    "WRONG_CLIENT": "A client used a code or a refresh token of another client.",
+    "WRONG_REDIRECT": "A client requested a redirect to an address that it did not register.",
+    "PLAIN_CHALLENGE": "A client requested a weaker challenge than S256.",
+    "WRONG_RESOURCE": "A client requested a token for another server.",
+    "REFRESH_REUSED": "A client used a refresh token twice. Interlock ended its connection.",
+    "GUESSED_PASSWORD": "Wrong passwords for one name reached the limit.",
+    "FORGED_CONSENT": "A browser sent a form without the cookie that belongs to it.",
+    "FRAMED_PAGE": "Another site tried to show a page of Interlock in a frame.",
+    "TOKEN_IN_URL": "A request had a token in its URL, which logs and browser histories store.",
+    "BAD_REGISTRATION": "A client's registration is too large or malformed.",
+    "BAD_CLIENT_DOCUMENT": "A client's metadata document is at a forbidden address, or malformed.",
 }

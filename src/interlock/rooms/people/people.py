@@ -1,7 +1,7 @@
 """People: invitations, signing in, and the agents that a person owns.
 
 The holder of an invitation uses it once: in a browser, as a person who chooses a password, or on
-another machine, which keeps a token that it made itself. The log has a proof that is derived from
+another machine, which stores a token that it made itself. The log has a proof that is derived from
 the password and the workspace's key, so that a reader of the log alone cannot guess passwords.
 """
 
@@ -11,12 +11,22 @@ import hashlib
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenExpired, Usage
+from interlock.errors import (
+    BadToken,
+    MissingScope,
+    NameTaken,
+    NotFound,
+    Remedy,
+    TokenExpired,
+    Usage,
+)
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import kind_of, may_register, registered, senders_of
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import hashed, token_id
 from interlock.rooms.identity.tokens import mint_token
+from interlock.rooms.identity.verbs import TO_LIST_AGENTS, RevokeToken
+from interlock.rooms.people.verbs import RevokeConnection
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
 from interlock.verbs.addresses import address, check_name
 from interlock.verbs.answers import without_none
@@ -46,49 +56,54 @@ _COLUMNS = ", ".join(Invitation._fields)
 
 
 def invite(tx: Transaction, request: verbs.Invite) -> answers.Invited:
-    """Invite a person or an agent. Raises Usage, or NameTaken for an invitation that contradicts
-    the state or another open invitation: its holder could not join."""
+    """Invite a person or an agent. Raises Usage. Raises NameTaken if the invitation contradicts the
+    state or another open invitation, because its holder could not join."""
     name = request.name.removeprefix("@")
     kind = request.kind or kind_of(tx, name) or "human"
     sender, _ = may_register(tx, name, request.surface, kind)
     own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in request.own))
     if own and kind != "human":
-        raise Usage(f"@{name} is an agent, and agents own none. Invite the person who owns it.")
+        raise Usage(f"@{name} is an agent, and an agent cannot own agents. Invite a person.")
     for agent in own:
         _refuse_owning(tx, agent, name)
 
     rows = tx.all(
-        "SELECT name, kind, own FROM identity_invitations WHERE used_at IS NULL AND "
+        "SELECT id, name, kind, own FROM identity_invitations WHERE used_at IS NULL AND "
         "expires_at > ? ORDER BY id",
         tx.now,
     )
-    for other, is_a, _ in rows:
+    for id, other, is_a, _ in rows:
         if other == name and is_a != kind:
             what = "a person" if is_a == "human" else "an agent"
             raise NameTaken(
-                f"@{name} is invited as {what} already. To take that back: interlock connection "
-                "list shows the invitation, and interlock connection revoke withdraws it.",
+                f"@{name} is already invited as {what}. To withdraw that invitation:",
+                Remedy(f"interlock connection revoke {id}", RevokeConnection(id)),
                 name=name,
             )
-    owners = {agent: person for person, _, agents in rows for agent in agents.split()}
+    owners = {agent: person for _, person, _, agents in rows for agent in agents.split()}
     if kind == "human" and name in owners:
         raise NameTaken(
-            f"@{name} will be an agent of @{owners[name]}'s, who is invited with it.", name=name
+            f"@{name} is an agent that @{owners[name]}, who is invited, will own. Choose another "
+            "name.",
+            name=name,
         )
-    people = [person for person, is_a, _ in rows if is_a == "human"]
+    people = [person for _, person, is_a, _ in rows if is_a == "human"]
     for agent in own:
         if agent in people:
-            raise NameTaken(f"@{agent} is invited as a person, and nobody owns people.", name=agent)
+            raise NameTaken(
+                f"@{agent} is invited as a person, and people have no owner. Name an agent.",
+                name=agent,
+            )
         if owners.get(agent, name) != name:
             raise NameTaken(
-                f"@{agent} will be @{owners[agent]}'s, who is invited with it. An agent is one "
-                "person's.",
+                f"@{owners[agent]}, who is invited, will own @{agent}. An agent has at most one "
+                "owner.",
                 name=agent,
             )
 
     id = "inv_" + request.code_hash[:12]
     if tx.one("SELECT 1 FROM identity_invitations WHERE id = ?", id):
-        raise NameTaken("That invitation was made before. Make a new one.")
+        raise NameTaken(f"The invitation {id} was made before. Make a new code.")
     expires_at = tx.now + (request.ttl_s * 1000 if request.ttl_s is not None else INVITED_FOR_MS)
     outcome = without_none(name=name, surface=request.surface, kind=kind, own=list(own))
     tx.append(
@@ -108,17 +123,18 @@ def _refuse_owning(tx: Transaction, agent: str, person: str) -> None:
     """Refuse an agent that the person cannot own. An agent has at most one owner."""
     check_name(agent, tx.setting("names.pattern"))
     if agent == person or kind_of(tx, agent) not in (None, "agent"):
-        raise Usage(f"@{agent} is a person, and people have no owner. Name agents with --own.")
+        raise Usage(f"@{agent} is a person, and people have no owner. Name an agent.")
     surface = tx.one("SELECT agent FROM identity_senders WHERE sender = ?", agent)
     if surface and surface[0] != agent:
         raise Usage(
-            f"@{agent} is a surface of @{surface[0]}, and surfaces go with their agent: "
-            f"--own {surface[0]}"
+            f"@{agent} is a surface of @{surface[0]}, and a person owns an agent with all its "
+            "surfaces. Name the agent:",
+            Remedy(f"--own {surface[0]}", http=f'`"own": ["{surface[0]}"]`'),
         )
     may_register(tx, agent, None, "agent")
     owner = tx.one("SELECT person FROM identity_owned WHERE agent = ?", agent)
     if owner and owner[0] != person:
-        raise NameTaken(f"@{agent} is @{owner[0]}'s. An agent is one person's.", name=agent)
+        raise NameTaken(f"@{owner[0]} owns @{agent}. An agent has at most one owner.", name=agent)
 
 
 def open_invitations(tx: Transaction) -> list[RuleAnswer]:
@@ -144,7 +160,7 @@ def invitation_view(found: Invitation) -> RuleAnswer:
 
 
 def proof_of(verifier: str) -> str:
-    """The form of a verifier that the log keeps. It does not reveal the verifier."""
+    """Return the form of a verifier that the log stores. It does not reveal the verifier."""
     return hashlib.sha256(verifier.encode()).hexdigest()
 
 
@@ -156,18 +172,22 @@ def is_password(tx: Transaction, person: str, verifier: str) -> bool:
 def valid_invitation(tx: Transaction, code: str) -> Invitation:
     row = tx.one(f"SELECT {_COLUMNS} FROM identity_invitations WHERE hash = ?", hashed(code))
     if row is None:
-        raise BadToken("There is no such invitation, or a later one took its place. Ask for one.")
+        raise BadToken(
+            "This invitation does not exist, was withdrawn, or was replaced by a newer one. Ask "
+            "for a new invitation."
+        )
     found = Invitation(*row)
     if found.used_at is not None:
-        raise BadToken("This invitation was used. It is good once: ask for another.")
+        raise BadToken("This invitation was used. It is valid only once. Ask for a new invitation.")
     if found.expires_at <= tx.now:
         end = rfc3339(found.expires_at)
-        raise TokenExpired(f"This invitation expired at {end}. Ask for another.")
+        raise TokenExpired(f"This invitation expired at {end}. Ask for a new invitation.")
     return found
 
 
 def join_invited(tx: Transaction, invitation: Invitation) -> str:
-    """Register the sender of an invitation, who is the caller from here on, and its agents."""
+    """Register the sender of an invitation and its agents. The sender is the caller from here
+    on."""
     id, name, surface, kind, own = invitation[:5]
     tx.caller = Caller(f"{name}-{surface}" if surface else name, name, kind, surface)
     sender = registered(tx, name, surface, kind)
@@ -188,10 +208,10 @@ def start_browser_session(
 
 
 def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
-    """End every access of a person: the password, browser sessions, connections, the person's own
-    tokens, and invitations to them, to their agents and by them.
+    """End every access of a person: the password, browser sessions, connections and own tokens.
+    Withdraw the invitations of the person, of the person's agents, and those that the person made.
 
-    The agents keep their tokens, and have no owner then. The answer names the tokens that the
+    The agents keep their tokens, and have no owner afterwards. The answer names the tokens that the
     person minted for others. Raises MissingScope or NotFound."""
     if "admin" not in tx.caller.scopes:
         raise MissingScope("Only the owner or an admin can lock a person out.", scope="admin")
@@ -205,9 +225,14 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
         or found["invited_by"] in [address(sender) for sender in senders]
     ]
     if kind != "human" and (kind is not None or not invitations):
+        if kind is None:
+            raise NotFound(
+                f"@{person[:80]} is not registered. List agents and people:", TO_LIST_AGENTS
+            )
         raise NotFound(
-            f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
-            "agent's tokens are ended with interlock token revoke."
+            f"@{person} is not a person, and only people can be locked out. To revoke the tokens "
+            f"of @{person}:",
+            Remedy(f"interlock token revoke --sender {person}", RevokeToken(sender=person)),
         )
     own_tokens = tx.column(
         "SELECT t.id FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
@@ -246,22 +271,28 @@ def sign_ins(tx: Transaction, person: str) -> list[str]:
 
 
 def require_person(tx: Transaction) -> str:
-    """The person who calls, with any token. Raises MissingScope for other callers."""
+    """Return the person who calls, with any token. Raises MissingScope for other callers."""
     if tx.caller.kind != "human" or tx.caller.owner:
         raise MissingScope(
-            "Connections are seen and ended by people, each their own, and by the owner: leave "
-            "--from out where the workspace lies.",
+            f"@{tx.caller.sender} is not a person. Only people, admins and the owner can list and "
+            "change connections.",
+            Remedy(
+                "To act as the owner, omit --from.",
+                http="Use the token of a person or an admin.",
+                mcp="Ask your user.",
+            ),
             scope="human",
         )
     return tx.caller.agent
 
 
 def require_signed_in(tx: Transaction) -> str:
-    """The person who has signed in. Raises MissingScope for other callers. A token in a file is not
-    enough, because every program on that machine can read it."""
+    """Return the person who has signed in. Raises MissingScope for other callers. A token in a file
+    is not enough, because every program on that machine can read it."""
     if tx.caller.use != "browser":
         raise MissingScope(
-            "This is for people who have signed in, in a browser: at /person of the server.",
+            "Only a person who has signed in with a browser can do this. Sign in at /person of the "
+            "server.",
             scope="human",
         )
     return require_person(tx)

@@ -2,15 +2,15 @@
 
 A person joins by an invitation, chooses a password, and owns agents. A client that a person
 connects acts as one of that person's senders. Only the sign-in pages and the OAuth endpoints call
-the verbs without a route. `people` reads invitations and passwords, `connections` connected
-clients; both have the longer rules.
+the verbs without a route. `people` has the longer rules about invitations and passwords, and
+`connections` those about connected clients.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from interlock.errors import BadToken, NotFound, Usage
+from interlock.errors import BadToken, Remedy, Usage
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address
@@ -34,7 +34,9 @@ else:
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096
 
-Surface = Annotated[str, Text("a surface", "S", "where it acts: laptop, desktop, …")]
+Surface = Annotated[
+    str, Text("a surface", "S", "the surface, where the sender acts: laptop, desktop, …")
+]
 Own = Annotated[
     tuple[str, ...],
     Several(Text("an agent", "AGENT", "an agent that the person will own"), maximum=MAX_OWN),
@@ -42,7 +44,7 @@ Own = Annotated[
 ConnectionId = Annotated[
     str,
     Text(
-        "the id of a connection, from interlock connection list",
+        "the id of a connection, such as con_1f2e3d4c5b6a",
         "ID",
         "the connection, such as con_1f2e3d4c5b6a",
         pattern=r"[A-Za-z0-9_]{1,64}",
@@ -51,9 +53,9 @@ ConnectionId = Annotated[
 Revocable = Annotated[
     str,
     Text(
-        "an id from interlock connection list, or @NAME of a person",
+        "an id, such as con_1f2e3d4c5b6a, or @NAME of a person",
         "ID",
-        "con_…, tok_… or inv_… from interlock connection list; or @NAME of a person",
+        "con_…, tok_… or inv_… from interlock connection list, or @NAME of a person",
         pattern=r"@[\s\S]{0,999}|[A-Za-z0-9_]{1,64}",
     ),
 ]
@@ -75,15 +77,15 @@ class Invite(
     owner=True,
     help={
         "name": "the person or the agent to invite",
-        "kind": "whether it is an agent or a person; by default a new name is a person",
+        "kind": "whether the name is an agent or a person; by default a new name is a person",
         "ttl_s": "how long the link is valid: 90s, 15m, 2h, 7d; by default 3d",
         "code_hash": "the SHA-256 of a code that you made; by default the server makes the code",
     },
 ):
-    """Invite a person, or another machine, by a link.
+    """Invite a person or another machine with a link.
 
-    The link is valid once. A person opens it in a browser and chooses a password. Another machine
-    takes it with interlock join LINK."""
+    The link is valid once. A person opens it in a browser and chooses a password. On another
+    machine: interlock join LINK"""
 
     name: Query
     surface: Surface | None = None
@@ -109,7 +111,7 @@ class AcceptInvitation(
 ):
     """Join by an invitation.
 
-    Only this answer contains a token that the server made. Keep it."""
+    If the server makes the token, only this answer contains it. Store it."""
 
     code: Query
     token_hash: Sha256 = ""
@@ -164,7 +166,7 @@ class NameConnection(
             if found.id == self.id:
                 tx.append("connection_named", {"id": found.id, "name": self.name})
                 return connections.connection_view(found._replace(name=self.name))
-        raise NotFound(connections.ABSENT)
+        raise connections.absent(self.id)
 
 
 class RevokeConnection(
@@ -175,15 +177,16 @@ class RevokeConnection(
     owner=True,
     when_paused=True,
 ):
-    """End a connection, a sign-in, a token or an invitation; or lock a person out.
+    """Revoke a connection, session, token or invitation, or lock out a person.
 
     With @NAME, the person's password, browser sessions, connections, tokens and invitations end at
-    once. The person's agents have no owner then. To admit the person again: interlock invite."""
+    once. The person's agents have no owner afterwards. To invite the person again: interlock invite
+    NAME"""
 
     id: Revocable
 
     def decide(self, tx: Transaction) -> answers.Revoked | answers.LockedOut:
-        """A caller may end what `list_connections` shows to it."""
+        """A caller may revoke an id that `list_connections` shows to it."""
         if self.id.startswith("@"):
             return people.lock_out(tx, self.id.removeprefix("@"))
         listed: Any = connections.list_connections(tx)
@@ -192,7 +195,7 @@ class RevokeConnection(
         elif any(found["id"] == self.id for kind in listed.values() for found in kind):
             tx.append("token_revoked", {"id": self.id})
         else:
-            raise NotFound(connections.ABSENT)
+            raise connections.absent(self.id)
         return {"revoked": [self.id]}
 
 
@@ -213,7 +216,7 @@ class ShowInvitation(Verb, name="invitation", read_only=True, anyone=True):
 class Enrol(Verb, name="enrol", anyone=True):
     """Join by an invitation, as a person with a password.
 
-    The person is signed in then. The person's earlier browser sessions and connections end. The
+    This signs the person in, and ends the person's earlier browser sessions and connections. The
     fields are as in `SignIn`."""
 
     code: str
@@ -222,13 +225,15 @@ class Enrol(Verb, name="enrol", anyone=True):
     label: Browser | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        """An earlier password may have been known to others, so the browser sessions and
-        connections that it allowed end."""
+        """Others may have known an earlier password, so the browser sessions and connections that
+        it allowed end."""
         found = people.valid_invitation(tx, self.code)
         name = found.name
         had = tx.one("SELECT 1 FROM identity_people WHERE name = ?", name)
         if found.kind != "human" or (had and found.surface is not None):
-            raise Usage("This invitation is for another machine. Type there: interlock join LINK")
+            raise Usage(
+                "This invitation is for another machine. Run there:", Remedy("interlock join LINK")
+            )
         people.join_invited(tx, found)
         names.registered(tx, name, None, "human")
         for id in people.sign_ins(tx, name):
@@ -251,7 +256,7 @@ class SignIn(Verb, name="sign in", anyone=True):
     def decide(self, tx: Transaction) -> RuleAnswer:
         name = self.name.removeprefix("@")
         if not people.is_password(tx, name, self.verifier):
-            raise BadToken("That is not the name and the password of anybody here.")
+            raise BadToken("The name or the password is wrong.")
         tx.caller = transaction.Caller(name, name, "human")
         return people.start_browser_session(tx, name, self.token_hash, self.label)
 
@@ -269,7 +274,7 @@ class ChangePassword(Verb, name="password"):
         """Connections stay, because nothing says that another person knew the password."""
         name = people.require_signed_in(tx)
         if not people.is_password(tx, name, self.verifier):
-            raise BadToken("That is not your password. Nothing was changed.")
+            raise BadToken("The current password is wrong. Nothing was changed.")
         ended = tx.column(
             "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND id <> ? AND "
             "revoked_at IS NULL ORDER BY seq",
@@ -292,7 +297,7 @@ class SignOut(Verb, name="sign out", when_paused=True):
 
 
 class ShowPerson(Verb, name="person", read_only=True):
-    """Show the person who is signed in, and the senders that a client of theirs can act as."""
+    """Show the person who is signed in, and the senders that the person's clients can act as."""
 
     def decide(self, tx: Transaction) -> RuleAnswer:
         person = people.require_signed_in(tx)
@@ -312,7 +317,7 @@ class ShowPerson(Verb, name="person", read_only=True):
 
 
 class GrantConnection(Verb, name="connect"):
-    """Let a client act as one of the person's senders.
+    """Allow a client to act as one of the person's senders.
 
     The sender is the `surface` of the `agent`. With `new`, the sender must not exist yet."""
 
@@ -340,7 +345,7 @@ class FindGrant(Verb, name="code", read_only=True, anyone=True):
     def decide(self, tx: Transaction) -> RuleAnswer:
         found = connections.by_code(tx, token_format.hashed(self.code))
         if found is None:
-            raise BadToken("There is no such code.")
+            raise BadToken("This code does not exist.")
         return connections.protocol_view(found)
 
 
@@ -357,12 +362,13 @@ class OpenConnection(Verb, name="connection open", anyone=True):
     def decide(self, tx: Transaction) -> RuleAnswer:
         found = connections.by_code(tx, token_format.hashed(self.code))
         if found is None or found.client != self.client:
-            raise BadToken("There is no such code.")
+            raise BadToken("This code does not exist.")
         if found.refreshed_at is not None:
             return connections.end_copied(tx, found, "CODE_REPLAYED", self.code)
         if found.code_expires_at <= tx.now or found.ended_at is not None:
             raise BadToken(
-                "The code is good no more: it lasts a minute, unless the person ends it."
+                "The code is not valid any more. It expires after a minute, or when the person "
+                "revokes it."
             )
         return connections.give_tokens(tx, "connection_opened", found, self)
 
@@ -376,7 +382,7 @@ class FindConnection(Verb, name="connection", read_only=True, anyone=True):
         secret = token_format.hashed(self.secret)
         found = connections.by_spent_secret(tx, secret) or connections.by_token(tx, secret)
         if found is None:
-            raise BadToken("There is no such token of a connection.")
+            raise BadToken("No connection has this token.")
         return connections.protocol_view(found)
 
 
@@ -401,7 +407,7 @@ class RefreshConnection(Verb, name="connection refresh", anyone=True):
             or found.ended_at is not None
             or (found.refresh_expires_at or found.code_expires_at) <= tx.now
         ):
-            raise BadToken("There is no such refresh token. The person must connect again.")
+            raise BadToken("This refresh token is not valid. The person must connect again.")
         return connections.give_tokens(tx, "connection_refreshed", found, self)
 
 
@@ -430,8 +436,8 @@ class ReportRefusal(Verb, name="report", anyone=True):
     person: str | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        """Record an attempt that a door refused. An attempt on a connection counts as any refusal.
-        Every caller can make the others, so the log keeps one of them for each period."""
+        """Record an attempt that a door refused. The log stores each attempt on a connection, like
+        any refusal. Any caller can cause the others, so the log stores one of them per period."""
         found = connections.by_id(tx, self.connection) if self.connection else None
         person = tx.one("SELECT name FROM identity_people WHERE name = ?", self.person)
         sender = found.sender if found else person[0] if person else transaction.SYSTEM
