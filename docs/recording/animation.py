@@ -96,7 +96,9 @@ def indexed(number: int) -> str:
 
 
 def document(title: str, panels: list[Panel], captions: list[tuple[float, str]], end: float) -> str:
-    """The SVG. `captions` are the sentences below the terminals, each with its start."""
+    """The SVG. `captions` are the sentences below the terminals, each with its start. Together they
+    are the description of the picture."""
+    described = " ".join(text for _, text in captions)
     width = max(panel.columns for panel in panels) * COLUMN + 40
     styles = [
         "svg{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
@@ -149,7 +151,8 @@ def document(title: str, panels: list[Panel], captions: list[tuple[float, str]],
     height = y + 16
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'role="img" aria-labelledby="title"><title id="title">{escape(title)}</title>'
+        f'role="img" aria-labelledby="title desc"><title id="title">{escape(title)}</title>'
+        f'<desc id="desc">{escape(described)}</desc>'
         f"<style>{''.join(styles)}</style>"
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="12" fill="#161b22"/>'
         f"{''.join(body)}</svg>\n"
