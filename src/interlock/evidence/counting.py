@@ -28,9 +28,9 @@ _NUMBERED = re.compile(r"([0-9]{1,9}) ([a-z]+)|(?<!expected )\b([A-Za-z]+)[:=] *
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\r")
 
 
-# The summary of each runner: a plain text, for a fast test whether the runner ran at all, and a
-# pattern, in which <N> is a number. The groups of the pattern are counts, or `list` has counts with
-# words. With a group `total`, the rest of the total passed.
+# The summary of each runner: a plain text and a pattern. The plain text is a fast test whether the
+# runner ran at all. In the pattern, <N> is a number. The groups of the pattern are counts, or
+# `list` has counts with words. With a group `total`, the rest of the total passed.
 _SUMMARIES: Final = {
     "pytest": (
         " in ",
@@ -161,9 +161,9 @@ def _summed(runner: str, text: str, *, whole: bool) -> Counts:
 
 
 def _drop_uncertain(counted: Counts, text: str) -> None:
-    """Drop the number of passed tests if it may be wrong. unittest counts a test with several
-    failures more than once, and does not count a test that could not start. So the number is only
-    certain if the output names each failure once."""
+    """Drop the number of passed tests if it may be wrong. The module unittest counts a test with
+    several failures more than once, and does not count a test that could not start. So the number
+    is only certain if the output names each failure once."""
     named = re.findall(r"^(?:FAIL|ERROR): (.+)$", text, re.MULTILINE)
     alone = {name for name in named if re.fullmatch(r"\w+ \([\w.]+\)", name)}
     failed = counted.get("failed", 0) + counted.get("errors", 0)

@@ -365,8 +365,8 @@ def _in_steps(link: Link, credentials: Credentials, request: Any) -> Answer | No
 
 
 def seen_headers(seen: int) -> dict[str, str]:
-    """Return the header that tells a node the last position that the client has seen, so that the
-    client reads its own writes on any node."""
+    """Return the header with the last position that the client has seen, so that the client reads
+    its own writes on any node."""
     return {SEEN_HEADER: str(seen)} if seen else {}
 
 

@@ -59,8 +59,8 @@ def nearest(cwd: str) -> str | None:
 
 
 def here(cwd: str) -> str:
-    """Return the directory in which `init --here` creates a workspace: in the git common directory,
-    so that all worktrees share it, or `.interlock` outside of a repository."""
+    """Return the directory in which `init --here` creates a workspace. In a repository, it is in
+    the git common directory, which all worktrees share. Otherwise it is `.interlock`."""
     found = next(filter(None, map(_in_git, _upwards(cwd))), None)
     return found or os.path.join(os.path.abspath(cwd), LOCAL)
 
@@ -237,9 +237,15 @@ def who_acts(
     session: str | None,
     owner_may: bool,
 ) -> Credentials:
-    """Return the credentials of the caller. The first of these counts: a token in the environment,
-    the sender of the surrounding client or session, `--from`, the owner (for verbs of the owner),
-    the only stored credential. Raise UnknownSender or NoIdentity."""
+    """Return the credentials of the caller: the first of these that exists.
+
+    1. the token in the environment
+    2. the sender of the surrounding client or session
+    3. `--from`
+    4. the owner, if `owner_may`
+    5. the only stored credential
+
+    Raise UnknownSender or NoIdentity."""
     store = CredentialStore(link.home)
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):

@@ -6,7 +6,7 @@ disables them. docs/decisions/0023-find-secrets-by-pattern.md has the reasons.
 The additional detectors find secrets by the name of a variable or setting. In programs, names,
 calls and types can follow such a name, so only quoted text counts as a value. In settings and shell
 scripts, values are unquoted. Placeholders are no secrets: words such as `changeme`, rows of `x`,
-references to the place of the secret, and the ids of Interlock's tokens, which are public.
+and references to the place of the secret. The ids of Interlock's tokens are public too.
 """
 
 import re

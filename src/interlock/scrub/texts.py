@@ -1,5 +1,5 @@
-"""Find secrets, private words and private paths in any text of a repository, such as a file, a
-message or a name, each with its line. Files are read in pieces, so that they can have any size."""
+"""Find secrets, private words and private paths, with their lines, in any text of a repository:
+files, messages and names. Files are read in pieces, so that they can have any size."""
 
 import codecs
 import re

@@ -277,7 +277,7 @@ def test_hooks_answer_if_presence_and_log_cannot_be_written(hooks: HookProcesses
     presence.write_text("")
     (hooks.place.workspace / "hooks.log").mkdir()
     assert _is_told(hooks.answers(EDITS))
-    hooks.words = ("--from", "nobody")
+    hooks.words = ("--from", "unknown")
     assert hooks.answers(EDITS) == harmless(EDITS)
 
 
@@ -328,9 +328,9 @@ def test_hooks_do_not_wait_for_a_server_that_waits_for_the_turn(
 
 
 def test_an_unknown_sender_gets_an_answer_without_effect(hooks: HookProcesses) -> None:
-    hooks.words = ("--from", "nobody")
+    hooks.words = ("--from", "unknown")
     assert hooks.answers(EDITS) == harmless(EDITS)
-    hooks.logged("No credential for 'nobody'")
+    hooks.logged("No credential for 'unknown'")
 
 
 def test_a_revoked_token_gets_an_answer_without_effect(hooks: HookProcesses) -> None:
@@ -383,9 +383,9 @@ def test_hooks_do_not_wait_for_input_that_never_ends(hooks: HookProcesses) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        *("", "claude-code", "nobody Stop", "claude-code Nothing", "claude-code Stop more"),
+        *("", "claude-code", "unknown Stop", "claude-code Nothing", "claude-code Stop more"),
         *("claude-code Stop --wrong", "claude-code Stop --from", "claude-code Stop --workspace"),
-        *("--wrong claude-code Stop", "claude-code Stop --await --wrong", "nobody Stop --await"),
+        *("--wrong claude-code Stop", "claude-code Stop --await --wrong", "unknown Stop --await"),
     ],
 )
 def test_a_bad_command_line_gets_an_empty_answer(words: str, hooks: HookProcesses) -> None:
@@ -449,7 +449,7 @@ def test_a_closed_reader_of_the_output_causes_no_error(hooks: HookProcesses) -> 
 def test_the_size_of_the_hooks_log_is_bounded(hooks: HookProcesses) -> None:
     log = hooks.place.workspace / "hooks.log"
     log.write_text("x" * MAX_LOG_BYTES + "\n")
-    hooks.words = ("--from", "nobody" * 1000)
+    hooks.words = ("--from", "unknown" * 1000)
     hooks.answers({"codex": EDITS["codex"]})
     (line,) = log.read_text().splitlines()
     assert " codex PreToolUse: " in line

@@ -115,7 +115,7 @@ def test_an_unknown_event_gets_an_empty_answer(hooks: HookClient) -> None:
 
 
 def test_an_unknown_client_gets_an_empty_answer(hooks: HookClient) -> None:
-    reply = hooks.post("Stop", client="nobody")
+    reply = hooks.post("Stop", client="unknown")
     assert (reply.status, reply.json) == (200, {})
 
 

@@ -195,7 +195,7 @@ def test_an_agent_without_a_stored_token_gets_a_new_one(repository: Place) -> No
 def test_a_named_sender_must_have_joined(joined: Place) -> None:
     assert joined.ok("setup", "gemini", "--from", "otto-cli")["sender"] == "@otto-cli"
     before = files(joined)
-    joined.no("UNKNOWN_SENDER", "setup", "cursor", "--from", "nobody")
+    joined.no("UNKNOWN_SENDER", "setup", "cursor", "--from", "unknown")
     assert files(joined) == before
 
 

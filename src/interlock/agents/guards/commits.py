@@ -158,9 +158,9 @@ def guards_in_force(root: str, *oids: str) -> tuple["PushGuard", ...]:
     """Return the guards of the working tree, and of each of these commits that exists in this
     repository.
 
-    Callers pass the remote's current commit, so that a push cannot remove its own guard, and the
-    pushed commit, so that the checked-out branch does not matter. Raise Usage if the rules of a
-    commit are unreadable."""
+    Callers pass the remote's current commit, so that a push cannot remove its own guard. They pass
+    the pushed commit too, so that the checked-out branch does not matter. Raise Usage if the rules
+    of a commit are unreadable."""
     from interlock.local import project
 
     guards = list(project.load(root).guards)

@@ -46,7 +46,7 @@ def remove_empty(directories: Sequence[str]) -> None:
 
 
 def write(changes: Sequence[Change]) -> None:
-    """Make the changes. If one of them fails, or its file has changed since it was read, undo the
+    """Make the changes. If a change fails, or its file is no longer equal to `before`, undo the
     others and raise Usage with the name of the file."""
     changes = [change for change in changes if change.after != change.before]
     made: list[str] = []

@@ -2,7 +2,7 @@
 
 A hook is Interlock's if it calls `interlock hook CLIENT EVENT`. An MCP server is Interlock's if its
 name is `interlock` and its arguments contain `mcp`. The path of the program, the sender and the
-workspace do not matter, so setup finds its entries after a repository was moved or a workspace was
+workspace do not matter. So setup finds its entries after a repository was moved or a workspace was
 deleted. Clients store hooks in lists by event. Most of them use groups with a matcher, and a group
 can also contain hooks of other programs.
 """

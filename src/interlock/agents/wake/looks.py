@@ -41,8 +41,8 @@ class Look(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The visible lines, and the same lines with blanks in place of text that a client shows but no
-    person typed: faint text, and the block of a cursor on faint text."""
+    """The visible lines, and the same lines in `solid` with blanks for text that no person typed.
+    Such text is faint, or the block of a cursor on faint text."""
 
     lines: tuple[str, ...]
     solid: tuple[str, ...]
