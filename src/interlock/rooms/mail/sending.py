@@ -60,10 +60,10 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
         keyed = KeyedRequest(request.key, canonical(given))
     if (seq := done_before(tx, keyed)) is not None:
         first = by_seq(tx, seq)
-        stands = [
+        by_recipient = [
             (name, names.senders_of(tx.state, name), state) for name, state in standing(tx, first)
         ]
-        return _accepted(tx, request, first, load(tx, first), stands)
+        return _accepted(tx, request, first, load(tx, first), by_recipient)
 
     nth = _refuse_flood(tx)
     payload = request.payload
@@ -143,8 +143,8 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
         items = [[ask.seq, name] for name, _, _, closed in received(tx, ask) if not closed]
         if items:
             tx.append("mail_moved", {"state": "acked", "items": items})
-    stands = [(name, senders, "accepted") for name, senders in recipients.items()]
-    return _accepted(tx, request, from_fact(fact), body, stands)
+    by_recipient = [(name, senders, "accepted") for name, senders in recipients.items()]
+    return _accepted(tx, request, from_fact(fact), body, by_recipient)
 
 
 def _accepted(
@@ -152,13 +152,13 @@ def _accepted(
     request: verbs.SendMessage,
     message: Message,
     body: dict[str, Any] | None,
-    stands: list[tuple[str, list[str], str]],
+    by_recipient: list[tuple[str, list[str], str]],
 ) -> answers.Sent:
-    """The answer to a send. `stands` has, for each recipient, the senders that read its mail, and
-    the state of the delivery."""
+    """The answer to a send. `by_recipient` has each recipient, the senders that read its mail, and
+    the state of its delivery."""
     deliveries: list[Any] = []
     notices: list[Any] = []
-    for name, senders, state in stands:
+    for name, senders, state in by_recipient:
         deliveries.append(
             {
                 "recipient": address(name),

@@ -246,7 +246,7 @@ class SignIn(Verb, name="sign in", anyone=True):
     """Sign a person in.
 
     The door derives `verifier` from the password and the workspace's key. `token_hash` is the hash
-    of the token that the browser keeps."""
+    of the token that the browser stores."""
 
     name: str
     verifier: str
