@@ -1,4 +1,4 @@
-"""A verb that a test declares at run time, with its kind of fact, is on every door."""
+"""Every door offers a verb that a test declares at run time, with its kind of fact."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GOOD = {"item": "B-4", "note": "first", "colour": "red", "limit": 2}
 
 @pytest.fixture
 def paint(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
-    """The verb `paint`, declared nowhere else."""
+    """Declare the verb `paint` for one test."""
     catalogue.verbs()
     before = list(DECLARED)
 
@@ -93,7 +93,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[
 
 
 def post(directory: Path, token: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """One request to the application of a server, without its sockets."""
+    """Send one request to the application of a server, without its sockets."""
     content = json.dumps(body).encode()
     headers = {
         "authorization": f"Bearer {token}",
@@ -150,7 +150,7 @@ def test_the_command_line_has_the_verb(
         assert (status, error["code"]) == (2, "USAGE"), words
 
 
-def test_a_verb_under_a_known_first_word_is_found(
+def test_new_verb_under_an_existing_command_group_is_found(
     token: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     catalogue.verbs()
@@ -200,7 +200,7 @@ def test_help_and_completion_have_the_verb(
     assert "--colour\tthe colour of the paint" in capsys.readouterr().out
 
 
-def test_a_new_first_word_is_the_last_under_the_heading_of_its_room() -> None:
+def test_new_command_is_the_last_under_the_heading_of_its_room() -> None:
     found = generate.headings(
         {
             "interlock.rooms.work.verbs": {"task list": "", "paint": ""},
@@ -342,7 +342,7 @@ def test_a_tool_shows_the_declared_parameters_and_members(paint: type[Verb]) -> 
         "ids": "an array of strings",
     }.items():
         arguments: dict[str, Any] = {"ids": ["B-4"], "note": "first"} | {wrong: [True]}
-        with pytest.raises(Usage, match=f"{wrong} holds a boolean. It must be {expected}."):
+        with pytest.raises(Usage, match=f"{wrong} contains a boolean. It must be {expected}."):
             tool_flow(tool, arguments, ELSEWHERE)
 
 
@@ -383,10 +383,10 @@ def test_events_show_the_kind_of_fact_to_its_audience(
     monkeypatch.setitem(folding.FACTS, "item_painted", declared)
     with Node(str(tmp_path)) as node:
         node.call(Credentials(token), paint(item="B-4"))
-        for caller, is_told in ((OWNER, True), (Credentials(token), audience is everyone)):
+        for caller, is_shown in ((OWNER, True), (Credentials(token), audience is everyone)):
             events = node.call(caller, ListEvents())["events"]
             painted = [event["item"] for event in events if event["kind"] == "item_painted"]
-            assert painted == ["B-4"] * is_told
+            assert painted == ["B-4"] * is_shown
 
 
 def test_a_kind_of_fact_must_declare_its_audience() -> None:

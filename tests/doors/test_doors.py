@@ -1,9 +1,9 @@
 """Every verb at every door: the same outcome and the same error object, from one table.
 
-The table is `world/rows`. Each row is played at each door that offers its verb, in a workspace of
-its own, and the answers of the doors must be the same to the last member. The doors derive the
-client's method, the route and the words of the command from the declaration. `SPELLED` has a few of
-them by hand, so that a wrong derivation does not check itself.
+The table is `world/rows`. The test runs each row at each door that offers its verb, in a new
+workspace. All members of the answers must be equal. The doors derive the client's method, the route
+and the words of the command from the declaration. `SPELLED` has some of them by hand, so that a
+wrong derivation does not confirm itself.
 """
 
 from pathlib import Path
@@ -36,22 +36,22 @@ from world.rows import ROUTED, ROWS, working
 
 pytestmark = pytest.mark.every_engine
 
-# Codes that no row has, and why.
+# Codes that no row has, each with the reason.
 ELSEWHERE = {
-    "FOREIGN_ORIGIN": "only browsers have one",
-    "ENGINE_UNAVAILABLE": "the doors differ in what may be away",
-    "LOG_FORKED": "it is about the engine: see tests/stores/shared/test_losses.py",
-    "NEWER_VERSION": "it is about the file: see test_bad_input.py",
-    "UNSAFE_FILESYSTEM": "it is about the file",
-    "OTHER_HOST": "it is about the file: see test_bad_input.py",
-    "INTERNAL": "nothing should lead to it",
+    "FOREIGN_ORIGIN": "only browsers send an origin",
+    "ENGINE_UNAVAILABLE": "different parts can be unavailable at each door",
+    "LOG_FORKED": "a state of the engine: see tests/stores/shared/test_losses.py",
+    "NEWER_VERSION": "a state of the file: see test_bad_input.py",
+    "UNSAFE_FILESYSTEM": "a state of the file",
+    "OTHER_HOST": "a state of the file: see test_bad_input.py",
+    "INTERNAL": "no request should cause it",
 }
 
 
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.name, marks=restores if row.restores else ()) for row in ROWS]
 )
-def test_a_verb_has_one_outcome_at_every_door(
+def test_verb_has_the_same_outcome_at_every_door(
     row: Row, furnished: Furnished, tmp_path: Path, servers: Servers
 ) -> None:
     with Stages(row, furnished, tmp_path, servers) as stages:
@@ -60,29 +60,29 @@ def test_a_verb_has_one_outcome_at_every_door(
 
 
 @pytest.mark.parametrize("verb", ROUTED, ids=lambda verb: verb.__name__)
-def test_every_verb_has_a_row_that_works(verb: type[Verb]) -> None:
+def test_every_verb_has_a_row_that_succeeds(verb: type[Verb]) -> None:
     assert working(verb)
 
 
-def test_rows_have_names_of_their_own() -> None:
+def test_names_of_rows_are_unique() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:
+def test_every_code_has_a_row_or_a_reason() -> None:
     every = {kind.code for kind in vars(errors).values() if hasattr(kind, "code")}
-    tried = {row.code for row in ROWS if row.code is not None}
-    assert tried & set(ELSEWHERE) == set()
-    assert every - tried == set(ELSEWHERE)
+    covered = {row.code for row in ROWS if row.code is not None}
+    assert covered & set(ELSEWHERE) == set()
+    assert every - covered == set(ELSEWHERE)
 
 
-def test_a_verb_without_a_route_is_for_sign_in_or_for_the_node() -> None:
-    # The pages for people and the endpoints of OAuth call these; the node calls Inspect, Maintain.
+def test_verbs_without_a_route_are_for_sign_in_or_the_node() -> None:
+    # The web pages and OAuth endpoints call these verbs. The node calls Inspect and Maintain.
     unrouted = {verb for verb in catalogue.verbs() if not verb.declared.http}
     by_node = {workspace.Inspect, workspace.Maintain}
     assert {verb.__module__ for verb in unrouted - by_node} == {people.__name__}
 
 
-# --- what each door offers
+# --- the offers of each door
 
 
 def test_every_verb_is_a_method_of_the_client() -> None:
@@ -102,12 +102,12 @@ NO_COMMAND = {
 }
 
 
-def test_every_verb_has_a_command_or_is_known_to_have_none() -> None:
+def test_every_verb_has_a_command_or_is_in_the_list_without_one() -> None:
     assert {verb.__name__ for verb in ROUTED if verb not in COMMANDS} == NO_COMMAND
 
 
-# Commands that call no verb: they start something, print what is no answer, need no workspace, or
-# read a file or a repository of their own.
+# Commands that call no verb: they start a process, print text, need no workspace, or read a file or
+# a repository.
 NO_VERB = {
     *("up", "down", "mcp", "run", "watch", "init", "audit check-proof", "schema", "completion"),
     *("task import", "evidence run", "gate run", "report", "scrub", "guard install", "guard push"),
@@ -115,7 +115,7 @@ NO_VERB = {
 }
 
 
-def test_every_command_calls_a_verb_or_is_known_to_call_none() -> None:
+def test_every_command_calls_a_verb_or_is_in_the_list_without_one() -> None:
     of_verbs = {name for commands in COMMANDS.values() for name in commands}
     assert {command.name for command in all_commands()} == of_verbs | NO_VERB
     assert not of_verbs & NO_VERB
@@ -125,13 +125,13 @@ def test_every_tool_calls_verbs_of_the_table() -> None:
     assert {*offered_tools()} == {tool for tool, _ in TOOLS.values()}
 
 
-def test_only_verbs_that_name_files_of_the_server_are_kept_from_remote_callers() -> None:
+def test_only_verbs_that_use_files_of_the_server_are_local() -> None:
     local = {method_of(verb) for verb in ROUTED if verb.declared.local}
     assert local == {"export", "backup", "restore", "rebuild"}
 
 
 class Spelled(NamedTuple):
-    """A request as each door spells it, written by hand."""
+    """A request in the form of each door, written by hand."""
 
     verb: type[Verb]
     fields: dict[str, Any]
@@ -225,7 +225,7 @@ SPELLED = [
 
 
 @pytest.mark.parametrize("spelled", SPELLED, ids=lambda spelled: spelled.method)
-def test_a_verb_is_spelled_so_at_each_door(spelled: Spelled, tmp_path: Path) -> None:
+def test_verb_has_the_handwritten_form_at_each_door(spelled: Spelled, tmp_path: Path) -> None:
     at = Workspace(Place(tmp_path), {}, "")
     assert method_of(spelled.verb) == spelled.method
     assert spelled.verb.declared.http == spelled.route

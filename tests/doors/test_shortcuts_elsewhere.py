@@ -1,5 +1,5 @@
-"""The main shortcuts to "done" again, over HTTP and with tools: the same codes, and nothing
-written."""
+"""The main shortcuts to "done" over HTTP and MCP: the same codes as commands get, and nothing is
+written. tests/doors/cli/test_shortcuts.py has the commands."""
 
 import asyncio
 import functools
@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """What is prepared with commands, and what is then asked for at the door."""
+    """The preparation with commands, and the request that the test then makes at each door."""
 
     prepare: Callable[[Workshop], None]
     who: str
@@ -77,11 +77,11 @@ ROWS = {
     "without the scope": Row(
         Workshop.submitted, "nova", "verdict", "MISSING_SCOPE", is_recorded=True
     ),
-    "somebody else's": Row(_passed, "nova", "complete", "NOT_HOLDER"),
+    "another worker's task": Row(_passed, "nova", "complete", "NOT_HOLDER"),
     "twice": Row(Workshop.completed, "otto-cli", "complete", "ALREADY_DONE"),
     "after failing": Row(_failed, "otto-cli", "complete", "ALREADY_DONE"),
     "on a lost claim": Row(_lost, "otto-cli", "complete", "STALE_FENCE", is_recorded=True),
-    "before what it depends on": Row(
+    "before its dependency": Row(
         _dependent, "otto-cli", "take", "GATES_NOT_PASSED", ("dependency",)
     ),
 }
@@ -103,7 +103,7 @@ def _over_http(shop: Workshop, running: Running, row: Row) -> Answer:
         answer: Answer = json.loads(reply.read())
     finally:
         connection.close()
-    # A plain "no" may be an answer; everything else has the status of its code.
+    # A plain "no" may be an answer with status 200. Other codes have their own status.
     assert reply.status == by_code(row.code).http or row.code == "GATES_NOT_PASSED"
     return answer
 
@@ -131,10 +131,10 @@ DOORS: dict[str, Callable[[Workshop, Running, Row], Answer]] = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_shortcut_is_refused_at_every_door(
+def test_every_door_refuses_the_shortcut(
     row: Row, first_shop: Workshop, tmp_path: Path, servers: Servers
 ) -> None:
-    """At one after the other, since none of them changes anything."""
+    """The doors share one workspace, because a refused request changes nothing."""
     shop = first_shop.copied(tmp_path)
     shop.place.join("otto", "desktop")
     shop.place.join("nova")

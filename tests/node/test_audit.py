@@ -1,4 +1,4 @@
-"""The audit of an undamaged log: verification, proofs, exports, and redaction that breaks no proof.
+"""The audit of an intact log: verification, proofs, exports, and redaction that breaks no proof.
 
 tests/node/test_damage.py has the audit of damaged logs."""
 
@@ -46,7 +46,7 @@ from world.commandline import owner_command
 from world.workspace import OWNER, Answer, Workspace, send_text
 
 LIMIT_S = 60.0
-# Far more than anything here takes, and less than SQLite waits for a reader to leave.
+# Much longer than a redaction takes, and shorter than SQLite waits for a reader to finish.
 PROMPT_S = 5.0
 
 
@@ -72,7 +72,7 @@ class MailWorkspace(Workspace):
         return [bytes(row[0]) for row in self.query("SELECT header FROM log ORDER BY seq")]
 
     def export(self) -> list[bytes]:
-        """The lines of an export, made and read back."""
+        """Export the log, and return the lines of the file."""
         path = self.directory / "export.jsonl"
         path.unlink(missing_ok=True)
         audit.export(self.node, Credentials(owner=True), str(path))
@@ -96,7 +96,7 @@ def test_a_new_workspace_verifies(tmp_path: Path) -> None:
     assert found["entries"] == 1
 
 
-def test_an_untouched_log_verifies_with_every_checkpoint_that_was_signed(
+def test_intact_log_verifies_with_an_earlier_checkpoint(
     workspace: MailWorkspace,
 ) -> None:
     workspace.chat(5)
@@ -107,7 +107,7 @@ def test_an_untouched_log_verifies_with_every_checkpoint_that_was_signed(
     assert (found["entries"], found["checkpoints"]) == (workspace.head(), 2)
 
 
-def test_the_root_is_the_one_that_an_independent_library_computes(workspace: MailWorkspace) -> None:
+def test_root_matches_the_root_of_an_independent_library(workspace: MailWorkspace) -> None:
     workspace.chat(30)
     tree = InmemoryTree("sha256")
     tree.append_entries(workspace.headers())
@@ -124,7 +124,7 @@ def test_a_checkpoint_is_a_signed_note_over_size_and_root(workspace: MailWorkspa
     assert opened.root.hex() == signed["root"]
 
 
-def test_checkpoints_are_kept_beside_the_log_by_themselves_and_only_the_latest(
+def test_workspace_stores_the_latest_checkpoints_by_itself(
     workspace: MailWorkspace,
 ) -> None:
     workspace.chat(EVERY)
@@ -141,12 +141,12 @@ def test_checkpoints_are_kept_beside_the_log_by_themselves_and_only_the_latest(
 
 
 @pytest.mark.parametrize("note", ["", "junk", "a\nb\nc\n", "x" * 200_000, "\n1\n\n", "\x00\ud800"])
-def test_a_checkpoint_that_is_none_is_bad_usage(workspace: MailWorkspace, note: str) -> None:
+def test_malformed_checkpoint_is_bad_usage(workspace: MailWorkspace, note: str) -> None:
     with pytest.raises(Usage):
         audit.verify(workspace.node, note)
 
 
-def test_a_checkpoint_of_another_workspace_is_not_taken_for_ours(
+def test_checkpoint_of_another_workspace_is_bad_usage(
     workspace: MailWorkspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with closing(MailWorkspace(tmp_path_factory.mktemp("other")).node) as other:
@@ -155,16 +155,16 @@ def test_a_checkpoint_of_another_workspace_is_not_taken_for_ours(
         audit.verify(workspace.node, foreign)
 
 
-def test_a_checkpoint_is_no_reason_to_refuse_an_act(workspace: MailWorkspace) -> None:
+def test_writes_succeed_while_checkpoints_cannot_be_stored(workspace: MailWorkspace) -> None:
     (workspace.directory / "checkpoints").write_text("not a directory")
     before = workspace.head()
     workspace.chat(2 * EVERY)
     assert workspace.head() == before + 2 * EVERY
 
 
-def test_a_key_that_was_lost_does_not_make_the_log_fail(workspace: MailWorkspace) -> None:
-    """Signed with a key that the log does not know, a checkpoint would be worth nothing: either
-    it is refused, or the log learns the key."""
+def test_log_verifies_after_its_key_was_lost(workspace: MailWorkspace) -> None:
+    """A checkpoint that an unknown key signed is worthless. So either the node refuses to sign, or
+    the log records the new key."""
     (workspace.directory / "keys" / "checkpoint.key").unlink()
     try:
         note = proofs.checkpoint(workspace.node)["checkpoint"]
@@ -174,7 +174,7 @@ def test_a_key_that_was_lost_does_not_make_the_log_fail(workspace: MailWorkspace
     assert audit.verify(workspace.node, note)["ok"]
 
 
-def test_show_lists_the_facts_as_they_stand(workspace: MailWorkspace) -> None:
+def test_show_lists_facts_without_bodies(workspace: MailWorkspace) -> None:
     workspace.chat(5)
     found = audit.show(workspace.node, ShowLog(limit=4))
     assert [fact["seq"] for fact in found["facts"]] == [1, 2, 3, 4]
@@ -188,11 +188,11 @@ def test_show_lists_the_facts_as_they_stand(workspace: MailWorkspace) -> None:
     assert "grün" not in json.dumps(sent, ensure_ascii=False)
 
 
-# --- beside others
+# --- concurrently with writers
 
 
-def busy(workspace: MailWorkspace, beside: Callable[[], None]) -> int:
-    """Does something while two threads send; gives how many were answered."""
+def while_sending(workspace: MailWorkspace, work: Callable[[], None]) -> int:
+    """Run the work while two threads send. Return the number of accepted messages."""
     stop = threading.Event()
     sent = [0, 0]
     troubles: list[BaseException] = []
@@ -201,7 +201,7 @@ def busy(workspace: MailWorkspace, beside: Callable[[], None]) -> int:
         while not stop.is_set():
             try:
                 workspace.tell("busy")
-            except BaseException as trouble:  # noqa: BLE001 - told below
+            except BaseException as trouble:  # noqa: BLE001 - asserted below
                 troubles.append(trouble)
                 return
             sent[number] += 1
@@ -210,7 +210,7 @@ def busy(workspace: MailWorkspace, beside: Callable[[], None]) -> int:
     for thread in threads:
         thread.start()
     try:
-        beside()
+        work()
     finally:
         stop.set()
         for thread in threads:
@@ -219,10 +219,10 @@ def busy(workspace: MailWorkspace, beside: Callable[[], None]) -> int:
     return sum(sent)
 
 
-def test_auditing_goes_on_beside_threads_that_send(workspace: MailWorkspace) -> None:
+def test_audit_works_while_threads_send(workspace: MailWorkspace) -> None:
     before = workspace.head()
 
-    def beside() -> None:
+    def work() -> None:
         for number in range(10):
             assert audit.verify(workspace.node)["ok"]
             signed = proofs.checkpoint(workspace.node)
@@ -230,19 +230,19 @@ def test_auditing_goes_on_beside_threads_that_send(workspace: MailWorkspace) -> 
             assert proofs.check_proof(proofs.prove_growth(workspace.node, signed["entries"]))["ok"]
             assert audit.verify_export(workspace.export())["ok"]
 
-    sent = busy(workspace, beside)
+    sent = while_sending(workspace, work)
     assert workspace.head() == before + sent
     assert audit.verify(workspace.node)["ok"]
 
 
-def test_rebuilding_goes_on_beside_threads_that_send(workspace: MailWorkspace) -> None:
+def test_rebuild_works_while_threads_send(workspace: MailWorkspace) -> None:
     before = workspace.head()
 
-    def beside() -> None:
+    def work() -> None:
         for _ in range(10):
             assert not upkeep.rebuild(workspace.node, OWNER)["changed"]
 
-    sent = busy(workspace, beside)
+    sent = while_sending(workspace, work)
     assert workspace.head() == before + sent
     assert audit.verify(workspace.node)["ok"]
 
@@ -250,7 +250,7 @@ def test_rebuilding_goes_on_beside_threads_that_send(workspace: MailWorkspace) -
 # --- proofs
 
 
-def test_every_entry_is_proved_and_an_independent_library_agrees(workspace: MailWorkspace) -> None:
+def test_independent_library_accepts_the_proof_of_every_entry(workspace: MailWorkspace) -> None:
     workspace.chat(8)
     headers = workspace.headers()
     for size in (len(headers), len(headers) + 1, len(headers) + 2):
@@ -263,7 +263,7 @@ def test_every_entry_is_proved_and_an_independent_library_agrees(workspace: Mail
             assert proofs.check_proof(proof)["ok"]
             path = [bytes.fromhex(step) for step in proof["path"]]
             root = bytes.fromhex(proof["root"])
-            # Its own path begins with the leaf, and is ours; its verifier takes ours.
+            # The library's path is the leaf and our path. Its verifier accepts our path.
             assert tree.prove_inclusion(seq, size).path == [leaf_hash(header), *path]
             rule = [int(side == "L") for side in sides(seq - 1, size)] + [0]
             theirs = InclusionProof("sha256", True, size, seq, rule, [leaf_hash(header), *path])
@@ -273,7 +273,7 @@ def test_every_entry_is_proved_and_an_independent_library_agrees(workspace: Mail
 
 
 def sides(index: int, size: int) -> str:
-    """On which side each sibling of an inclusion path stands, from the leaf up."""
+    """Return the side of each sibling on an inclusion path, from the leaf up."""
     if size == 1:
         return ""
     split = 1 << ((size - 1).bit_length() - 1)
@@ -282,7 +282,7 @@ def sides(index: int, size: int) -> str:
     return sides(index - split, size - split) + "L"
 
 
-def test_growth_is_proved_and_an_independent_library_agrees(workspace: MailWorkspace) -> None:
+def test_independent_library_accepts_the_proofs_of_growth(workspace: MailWorkspace) -> None:
     workspace.chat(8)
     headers = workspace.headers()
     tree = InmemoryTree("sha256")
@@ -300,18 +300,18 @@ def test_growth_is_proved_and_an_independent_library_agrees(workspace: MailWorks
 
 
 def as_rfc_path(proof: Any) -> list[bytes]:
-    """The library starts from the first new leaf, where RFC 6962 starts from the last old
-    subtree and has the new nodes beside that folded into one."""
+    """Convert the library's path to RFC 6962. The library starts at the first new leaf. RFC 6962
+    starts at the last old subtree, and combines the new nodes next to it into one."""
     first_old = proof.subset.index(1)
-    beside = proof.path[0]
+    combined = proof.path[0]
     for right in proof.path[1:first_old]:
-        beside = node_hash(beside, right)
+        combined = node_hash(combined, right)
     start = [proof.path[first_old]] if sum(proof.subset) > 1 else []
-    return [*start, beside, *proof.path[first_old + 1 :]]
+    return [*start, combined, *proof.path[first_old + 1 :]]
 
 
 @pytest.mark.parametrize("seq", [0, -1, 10_000, 1 << 70])
-def test_what_is_not_in_the_log_cannot_be_proved(workspace: MailWorkspace, seq: int) -> None:
+def test_proof_of_a_missing_entry_is_refused(workspace: MailWorkspace, seq: int) -> None:
     with pytest.raises(NotFound):
         proofs.prove(workspace.node, seq)
     with pytest.raises(NotFound):
@@ -319,19 +319,19 @@ def test_what_is_not_in_the_log_cannot_be_proved(workspace: MailWorkspace, seq: 
 
 
 @pytest.mark.parametrize("entries", [[], None, 0])
-def test_a_proof_of_no_entries_does_not_hold(workspace: MailWorkspace, entries: Any) -> None:
+def test_proof_of_no_entries_is_not_valid(workspace: MailWorkspace, entries: Any) -> None:
     proof = proofs.prove_many(workspace.node, (2, 3)) | {"entries": entries}
     found = proofs.check_proof(proof)
     assert (found["ok"], found["code"]) == (False, "LOG_DAMAGED")
 
 
-def test_a_proof_says_whether_its_key_was_the_checkers_own(workspace: MailWorkspace) -> None:
+def test_check_proof_reports_the_origin_of_the_verifier_key(workspace: MailWorkspace) -> None:
     proof = proofs.prove(workspace.node, 3)
     assert proofs.check_proof(proof)["verifier"] == "taken from the proof itself"
     assert proofs.check_proof(proof, proof["verifier"])["verifier"] == "given"
 
 
-def test_a_proof_by_another_key_fails_against_the_checkers_own(
+def test_proof_signed_by_another_key_fails_with_a_given_key(
     workspace: MailWorkspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with closing(MailWorkspace(tmp_path_factory.mktemp("other")).node) as other:
@@ -342,8 +342,8 @@ def test_a_proof_by_another_key_fails_against_the_checkers_own(
         proofs.check_proof(forged, trusted)
 
 
-def never_ok(proof: Any, verifier: str | None = None) -> bool:
-    """Whether a proof is answered with a code, whatever it is."""
+def is_rejected(proof: Any, verifier: str | None = None) -> bool:
+    """Whether the check of a bad proof gives one of the two expected codes."""
     try:
         found = proofs.check_proof(proof, verifier)
     except Refusal as refusal:
@@ -352,7 +352,7 @@ def never_ok(proof: Any, verifier: str | None = None) -> bool:
 
 
 def flipped(text: str, at: int) -> str:
-    """A digit of a hexadecimal number, changed."""
+    """Return a hexadecimal number with one digit changed."""
     other = "0" if text[at] != "0" else "1"
     return text[:at] + other + text[at + 1 :]
 
@@ -380,13 +380,13 @@ def tampered_inclusion(proof: Answer) -> Iterator[Answer]:
     yield proof | {"proof": "consistency"}
 
 
-def test_a_proof_of_an_entry_that_was_tampered_with_is_refused(workspace: MailWorkspace) -> None:
+def test_tampered_proof_of_an_entry_is_rejected(workspace: MailWorkspace) -> None:
     workspace.chat(8)
     proof = proofs.prove(workspace.node, 6)
     assert len(proof["path"]) > 2
     for number, other in enumerate(tampered_inclusion(proof)):
-        assert never_ok(other), number
-        assert never_ok(other, proof["verifier"]), number
+        assert is_rejected(other), number
+        assert is_rejected(other, proof["verifier"]), number
 
 
 def tampered_growth(proof: Answer) -> Iterator[Answer]:
@@ -405,43 +405,43 @@ def tampered_growth(proof: Answer) -> Iterator[Answer]:
     yield proof | {"proof": "inclusion"}
 
 
-def test_a_proof_of_growth_that_was_tampered_with_is_refused(workspace: MailWorkspace) -> None:
+def test_tampered_proof_of_growth_is_rejected(workspace: MailWorkspace) -> None:
     workspace.chat(8)
     proof = proofs.prove_growth(workspace.node, 7)
     for number, other in enumerate(tampered_growth(proof)):
-        assert never_ok(other), number
-        assert never_ok(other, proof["verifier"]), number
+        assert is_rejected(other), number
+        assert is_rejected(other, proof["verifier"]), number
 
 
 @pytest.mark.parametrize("junk", [None, 5, "x", [], {}, [[]], {"verifier": 5}, True, {"proof": {}}])
-def test_what_is_no_proof_is_bad_usage(junk: Any) -> None:
+def test_malformed_proof_is_bad_usage(junk: Any) -> None:
     with pytest.raises(Usage):
         proofs.check_proof(junk)
 
 
-def test_a_member_of_the_wrong_type_or_missing_is_answered_with_a_code(
+def test_proof_with_a_wrong_or_missing_member_is_rejected(
     workspace: MailWorkspace,
 ) -> None:
     for proof in (proofs.prove(workspace.node, 3), proofs.prove_growth(workspace.node, 3)):
         for name in proof:
             without = {member: value for member, value in proof.items() if member != name}
-            assert never_ok(without), name
+            assert is_rejected(without), name
             for wrong in (None, 5, -1, 1 << 80, 0.5, True, "", "x", [], [5], [None], {}, {"a": 1}):
                 if name == "proof" and proof["proof"] == "inclusion":
-                    continue  # any other word is taken for an inclusion, and holds or does not
+                    continue  # every other value of `proof` counts as an inclusion
                 if wrong != proof[name]:
-                    assert never_ok(proof | {name: wrong}), (name, wrong)
+                    assert is_rejected(proof | {name: wrong}), (name, wrong)
 
 
 @pytest.mark.parametrize(
     "verifier", ["x", "a+b+c", "interlock/x+00000000+AAAA", "\ud800", "+" * 99]
 )
-def test_a_verifier_key_that_is_none_is_bad_usage(workspace: MailWorkspace, verifier: str) -> None:
+def test_malformed_verifier_key_is_bad_usage(workspace: MailWorkspace, verifier: str) -> None:
     with pytest.raises(Usage):
         proofs.check_proof(proofs.prove(workspace.node, 1), verifier)
 
 
-def test_a_proof_stays_good_while_the_log_grows(workspace: MailWorkspace) -> None:
+def test_proof_stays_valid_while_the_log_grows(workspace: MailWorkspace) -> None:
     early = proofs.prove(workspace.node, 2)
     workspace.chat(20)
     assert proofs.check_proof(early, early["verifier"])["ok"]
@@ -465,7 +465,7 @@ def test_an_export_verifies_offline(workspace: MailWorkspace) -> None:
     assert audit.verify_export(lines, earlier)["ok"]
 
 
-def test_an_export_is_for_its_owners_eyes_and_never_overwrites(workspace: MailWorkspace) -> None:
+def test_export_has_mode_600_and_never_overwrites_a_file(workspace: MailWorkspace) -> None:
     path = workspace.directory / "export.jsonl"
     told = audit.export(workspace.node, Credentials(owner=True), str(path))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -475,7 +475,7 @@ def test_an_export_is_for_its_owners_eyes_and_never_overwrites(workspace: MailWo
 
 
 def answer_to(lines: list[bytes]) -> Answer:
-    """The answer about an export, or the refusal as one; anything else is a defect."""
+    """Verify an export. Return the answer, or the refusal as an answer."""
     try:
         return audit.verify_export(lines)
     except Refusal as refusal:
@@ -483,7 +483,7 @@ def answer_to(lines: list[bytes]) -> Answer:
 
 
 def same_entries(one: list[bytes], other: list[bytes]) -> bool:
-    """Whether two exports say the same, in other words perhaps (hexadecimal has two cases)."""
+    """Whether two exports have the same entries. Hexadecimal digits can differ in case."""
     return [audit._imported(line) for line in one] == [audit._imported(line) for line in other]
 
 
@@ -500,7 +500,7 @@ def test_a_changed_byte_of_an_export_is_found_in_its_entry(workspace: MailWorksp
                 assert same_entries(lines[1:], other[1:]), (seq, at)
                 continue
             assert found["code"] == "LOG_DAMAGED", (seq, at, found)
-            # Offline no head tells a changed entry from a changed link to it, in the last pair.
+            # Without a head, the last two entries do not show which of them was changed.
             assert abs(found["seq"] - seq) <= 1, (seq, at, found)
 
 
@@ -514,7 +514,7 @@ def test_the_checkpoint_of_an_export_cannot_be_changed(workspace: MailWorkspace)
         assert not answer_to([first, *lines[1:]])["ok"], at
 
 
-def test_an_export_that_was_cut_off_is_found(workspace: MailWorkspace) -> None:
+def test_truncated_export_is_found(workspace: MailWorkspace) -> None:
     workspace.chat(2)
     lines = workspace.export()
     for length in range(2, len(lines)):
@@ -592,7 +592,7 @@ def test_a_checkpoint_of_the_wrong_type_in_an_export_is_answered_with_a_code(
     assert not answer_to([first, *lines[1:]])["ok"]
 
 
-STRANGE: list[dict[str, Any]] = [
+WRONG_MEMBERS: list[dict[str, Any]] = [
     {"at": "noon"},
     {"at": None},
     {"at": []},
@@ -620,11 +620,13 @@ STRANGE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("strange", STRANGE, ids=[canonical(s).decode() for s in STRANGE])
+@pytest.mark.parametrize(
+    "strange", WRONG_MEMBERS, ids=[canonical(s).decode() for s in WRONG_MEMBERS]
+)
 def test_a_header_with_members_of_the_wrong_type_is_answered_with_a_code(
     workspace: MailWorkspace, strange: dict[str, Any]
 ) -> None:
-    """Forged so that it follows the entry before it, and alone: the log ends with it."""
+    """The forged entry links correctly to the one before it. The first export ends with it."""
     lines = workspace.export()
     header = json.loads(json.loads(lines[2])["header"]) | strange
     forged = canonical({"seq": 2, "header": canonical(header).decode()}) + b"\n"
@@ -642,7 +644,7 @@ WORDS = (b"xylographer7731", b"quartz", b"vault")
 
 
 def bytes_on_disk(directory: Path) -> dict[str, bytes]:
-    """What a person with the disk in hand reads, after every connection was closed."""
+    """Return the content of all files, after every connection was closed."""
     return {
         str(path.relative_to(directory)): path.read_bytes().lower()
         for path in sorted(directory.rglob("*"))
@@ -704,14 +706,14 @@ def test_a_redacted_body_that_was_searched_and_read_is_nowhere_on_disk(
 
 @contextmanager
 def reader(workspace: MailWorkspace) -> Iterator[None]:
-    """Somebody who looks at the log for a long time, as an audit of a large one does."""
+    """Hold a read transaction open, as an audit of a long log does."""
     with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db:
         db.execute("BEGIN")
         db.execute("SELECT * FROM log").fetchall()
         yield
 
 
-def test_a_redaction_beside_a_reader_holds_nobody_up_and_is_done_when_both_have_left(
+def test_redaction_does_not_wait_for_a_reader_and_completes_after_it(
     workspace: MailWorkspace,
 ) -> None:
     redact = Redact(workspace.tell(SECRET)["id"], "a leak")
@@ -810,7 +812,7 @@ def test_a_redacted_message_is_shown_as_such_everywhere(workspace: MailWorkspace
     workspace.call(vera, AckMessages((id,)))
 
 
-def test_only_its_sender_or_an_admin_who_may_see_it_redacts(workspace: MailWorkspace) -> None:
+def test_only_the_sender_and_the_owner_may_redact(workspace: MailWorkspace) -> None:
     message = workspace.tell(SECRET)
     with pytest.raises(MissingScope):
         workspace.call(workspace.vera, Redact(message["id"], "I do not like it"))
@@ -820,12 +822,12 @@ def test_only_its_sender_or_an_admin_who_may_see_it_redacts(workspace: MailWorks
         workspace.call(Credentials(), Redact(message["id"], "I do not like it"))
     read = workspace.call(workspace.vera, ReadMessage(message["id"]))
     assert read["payload"]["text"] == SECRET
-    # The other surface of the same agent may, and so may the owner.
+    # The agent's other surface may redact it, and so may the owner.
     workspace.call(workspace.desktop, Redact(message["id"], "a leak"))
     workspace.call(OWNER, Redact(workspace.tell(SECRET)["id"], "a leak"))
 
 
-def test_a_key_whose_body_was_redacted_is_not_taken_for_the_same_request(
+def test_key_of_a_redacted_message_conflicts_with_the_same_request(
     workspace: MailWorkspace,
 ) -> None:
     message = workspace.tell(SECRET, key="once")
@@ -835,7 +837,7 @@ def test_a_key_whose_body_was_redacted_is_not_taken_for_the_same_request(
         workspace.tell(SECRET, key="once")
 
 
-def test_a_redaction_alone_excuses_a_missing_body(workspace: MailWorkspace) -> None:
+def test_only_a_redaction_explains_a_missing_body(workspace: MailWorkspace) -> None:
     message = workspace.tell(SECRET)
     other = workspace.tell("not redacted")
     workspace.call(workspace.otto, Redact(message["id"], "a leak"))
@@ -849,7 +851,7 @@ def test_a_redaction_alone_excuses_a_missing_body(workspace: MailWorkspace) -> N
 # --- the command
 
 
-def test_the_audit_commands_work_from_end_to_end(tmp_path: Path) -> None:
+def test_audit_commands_work_from_end_to_end(tmp_path: Path) -> None:
     directory, away = tmp_path / "workspace", tmp_path / "elsewhere"
     with MailWorkspace(directory) as workspace:
         message = workspace.tell("hello")
@@ -870,7 +872,7 @@ def test_the_audit_commands_work_from_end_to_end(tmp_path: Path) -> None:
     (tmp_path / "growth.json").write_text(json.dumps(growth))
     status, _ = owner_command(directory, "audit", "export", str(tmp_path / "log.jsonl"))
     assert status == 0
-    # From here on nothing but the files, as a stranger has them.
+    # The following commands use only the files, as a reader without the workspace does.
     for name in ("proof.json", "growth.json"):
         words = ("audit", "check-proof", str(tmp_path / name), "--verifier", signed["verifier"])
         status, checked = owner_command(away, *words)

@@ -1,6 +1,6 @@
-"""The audit finds each change that an intruder makes to the log, and names its place.
+"""The audit finds each change that an intruder makes to the log, and names the damaged entry.
 
-The changes are made through SQLite, on a closed workspace, as an intruder would make them."""
+The tests change the file through SQLite while the workspace is closed, as an intruder would."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ from world.sample_log import (
 from world.workspace import OWNER, Answer, send_text
 
 
-def test_the_sample_is_sound_before_anybody_touches_it(sample: Sample) -> None:
+def test_unchanged_sample_verifies(sample: Sample) -> None:
     found = verified(sample, sample.note)
     assert found["ok"], found
     assert found["entries"] == sample.entries
@@ -63,7 +63,7 @@ def test_a_changed_byte_of_a_header_is_found_in_its_entry(sample: Sample) -> Non
                 wrong.append((seq, header[max(0, at - 12) : at + 1], found.get("seq")))
         store(sample, seq, header)
     assert verified(sample)["ok"]
-    assert wrong == [], f"{len(wrong)} changes were not found in their entry"
+    assert wrong == [], f"the audit did not name the entry of {len(wrong)} changes"
 
 
 def store(sample: Sample, seq: int, header: bytes) -> None:
@@ -71,7 +71,7 @@ def store(sample: Sample, seq: int, header: bytes) -> None:
         db.execute("UPDATE log SET header = ? WHERE seq = ?", (header, seq))
 
 
-def test_no_changed_byte_of_a_header_goes_unnoticed(sample: Sample) -> None:
+def test_audit_notices_every_changed_byte_of_a_header(sample: Sample) -> None:
     for seq in range(1, sample.entries + 1):
         with sqlite(sample) as db:
             header = header_at(db, seq)
@@ -106,13 +106,13 @@ def test_a_body_that_was_deleted_without_a_redaction_is_found(sample: Sample) ->
     assert place(verified(sample)) == sample.message
 
 
-def test_a_body_that_was_put_where_none_belongs_is_found(sample: Sample) -> None:
+def test_body_added_to_a_fact_without_one_is_found(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("INSERT INTO bodies VALUES (2, x'00', x'7b7d')")
     assert place(verified(sample)) == 2
 
 
-def test_the_command_says_what_it_found_and_exits_with_1(sample: Sample) -> None:
+def test_verify_command_names_the_entry_and_exits_with_1(sample: Sample) -> None:
     with sqlite(sample) as db:
         ((body,),) = rows(db, "SELECT body FROM bodies WHERE seq = ?", sample.message)
         change = "UPDATE bodies SET body = ? WHERE seq = ?"
@@ -138,7 +138,7 @@ def test_a_deleted_entry_is_found(sample: Sample, which: int) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["first", "middle"])
-def test_a_deleted_entry_is_found_when_the_others_have_moved_up(sample: Sample, which: int) -> None:
+def test_deleted_entry_is_found_after_renumbering_the_others(sample: Sample, which: int) -> None:
     seq = entry_places(sample)[which]
     with sqlite(sample) as db:
         for table in ("log", "bodies"):
@@ -168,7 +168,7 @@ def test_swapped_bodies_are_found(sample: Sample) -> None:
     assert place(verified(sample)) == one
 
 
-def test_an_entry_put_in_between_is_found(sample: Sample) -> None:
+def test_inserted_entry_is_found(sample: Sample) -> None:
     seq = sample.message
     with sqlite(sample) as db:
         header = header_at(db, seq)
@@ -179,8 +179,8 @@ def test_an_entry_put_in_between_is_found(sample: Sample) -> None:
     assert place(verified(sample)) == seq + 1
 
 
-def test_an_entry_put_at_the_end_is_found(sample: Sample) -> None:
-    """Even one that follows the last entry as it should: the head knows where the log ended."""
+def test_appended_entry_is_found(sample: Sample) -> None:
+    """The forged entry links correctly to the last one, but the head has the end of the log."""
     with sqlite(sample) as db:
         last = header_at(db, sample.entries)
         forged = decode(last) | {"seq": sample.entries + 1, "prev": header_hash(last)}
@@ -213,7 +213,7 @@ def test_a_cut_tail_with_head_and_state_is_found_by_an_earlier_checkpoint(
         cut(db, sample.entries - 3)
         rewind_head(db)
         state(db)
-    # Without a checkpoint nobody can tell a log that was cut from one that never grew.
+    # Without a checkpoint, a cut log looks the same as a log that never grew.
     assert verified(sample)["ok"]
     assert place(verified(sample, sample.note)) == sample.entries - 2
     (tmp_path / "note").write_text(sample.note)
@@ -224,14 +224,14 @@ def test_a_cut_tail_with_head_and_state_is_found_by_an_earlier_checkpoint(
 
 
 def keep(sample: Sample, note: str | bytes) -> Path:
-    """Puts a checkpoint beside the log, where the workspace keeps its own."""
+    """Store a checkpoint in the directory where the workspace stores its own."""
     path = sample.directory / "checkpoints" / f"{sample.entries:020}-0.note"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(note if isinstance(note, bytes) else note.encode())
     return path
 
 
-def test_a_cut_tail_is_found_by_a_checkpoint_kept_beside_the_log(sample: Sample) -> None:
+def test_cut_tail_is_found_by_a_stored_checkpoint(sample: Sample) -> None:
     keep(sample, sample.note)
     with sqlite(sample) as db:
         cut(db, sample.entries - 3)
@@ -242,7 +242,7 @@ def test_a_cut_tail_is_found_by_a_checkpoint_kept_beside_the_log(sample: Sample)
     assert (status, place(found)) == (1, sample.entries - 2)
 
 
-def test_a_cut_tail_is_found_by_a_checkpoint_that_the_workspace_kept_by_itself(
+def test_cut_tail_is_found_by_an_automatic_checkpoint(
     sample: Sample,
 ) -> None:
     with sample.open() as node:
@@ -269,11 +269,11 @@ def test_a_log_that_grew_again_after_it_was_cut_is_found_by_an_earlier_checkpoin
     assert place(verified(sample, sample.note)) == sample.entries
 
 
-# --- a history that was written anew
+# --- a rewritten history
 
 
 def rewrite(sample: Sample, change: Callable[[Answer], None]) -> None:
-    """What an attacker does who can compute: change facts, and make everything fit again."""
+    """Change facts as a capable attacker does: recompute all hashes, so that everything matches."""
     with sqlite(sample) as db:
         last = GENESIS
         for seq, header in rows(db, "SELECT seq, header FROM log ORDER BY seq"):
@@ -293,7 +293,7 @@ def blame_vera(fact: Answer) -> None:
 
 def test_a_rewritten_history_is_found_by_any_earlier_checkpoint(sample: Sample) -> None:
     rewrite(sample, blame_vera)
-    assert verified(sample)["ok"], "the forgery should be perfect in itself"
+    assert verified(sample)["ok"], "without a checkpoint, the forgery should verify"
     assert place(verified(sample, sample.note)) <= sample.entries
     keep(sample, sample.note)
     assert place(verified(sample)) <= sample.entries
@@ -316,7 +316,7 @@ def test_a_rewritten_history_is_found_by_a_checkpoint_of_its_first_entries(
             fact["sender"] = "vera"
 
     rewrite(sample, change_late)
-    # What the checkpoint covers is untouched, and what came after it is nobody's word.
+    # The change is after the entries that the checkpoint covers, so it proves nothing about it.
     assert verified(sample, early)["ok"]
     rewrite(sample, blame_vera)
     assert place(verified(sample, early)) == sample.entries
@@ -332,7 +332,7 @@ def test_a_rewritten_history_is_found_by_an_export_made_before(sample: Sample) -
 
 
 def own_key(sample: Sample) -> Callable[[Answer], None]:
-    """An attacker who brings a key of their own, so that later checkpoints look right."""
+    """Replace the key as an attacker does, so that later checkpoints look right."""
     seed = os.urandom(32)
     (sample.directory / "keys" / "checkpoint.key").write_bytes(seed)
 
@@ -349,7 +349,7 @@ def test_a_rewritten_history_with_another_key_is_found_by_an_earlier_checkpoint(
     sample: Sample, tmp_path: Path
 ) -> None:
     rewrite(sample, own_key(sample))
-    assert verified(sample)["ok"], "the forgery should be perfect in itself"
+    assert verified(sample)["ok"], "without a checkpoint, the forgery should verify"
     (tmp_path / "note").write_text(sample.note)
     status, found = owner_command(
         sample.directory, "audit", "verify", "--checkpoint", str(tmp_path / "note")
@@ -357,7 +357,7 @@ def test_a_rewritten_history_with_another_key_is_found_by_an_earlier_checkpoint(
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
 
-def test_a_rewritten_history_with_another_key_is_found_by_the_checkpoints_kept(
+def test_rewritten_history_with_another_key_is_found_by_stored_checkpoints(
     sample: Sample,
 ) -> None:
     keep(sample, sample.note)
@@ -399,9 +399,7 @@ def other_signature(note: str) -> bytes:
     ],
     ids=["root", "size", "signature", "empty", "junk", "cut", "binary", "doubled"],
 )
-def test_a_kept_checkpoint_that_was_changed_is_found(
-    sample: Sample, change: Callable[[str], bytes]
-) -> None:
+def test_changed_stored_checkpoint_is_found(sample: Sample, change: Callable[[str], bytes]) -> None:
     keep(sample, sample.note)
     assert verified(sample)["ok"]
     keep(sample, change(sample.note))
@@ -442,7 +440,7 @@ def test_a_blob_that_lost_a_part_is_found_in_its_entry(sample: Sample, change: s
 
 
 def prove(node: Node, who: Credentials, text: bytes, kind: str) -> int:
-    """Keeps evidence of a run that wrote this, or of such a file; gives its place in the log."""
+    """Add evidence of a run with this output, or of this file. Return its position in the log."""
     kept = {"sha256": hashlib.sha256(text).hexdigest(), "size": len(text)}
     upload = node.call(who, PutChunk(text, len(text)))["upload"] if text else None
     run = {"command": "make", "cwd": ".", "exit_code": 0, "duration_ms": 5, "output": kept}
@@ -476,7 +474,7 @@ _OF_EVIDENCE = "(SELECT upload FROM blobs WHERE size = 19)"
         "DELETE FROM bodies WHERE seq = (SELECT seq FROM work_evidence)",
     ],
 )
-def test_evidence_whose_bytes_are_gone_is_found_and_not_shown(sample: Sample, change: str) -> None:
+def test_evidence_without_its_bytes_is_found_and_not_shown(sample: Sample, change: str) -> None:
     with sample.open() as node:
         seq = prove(node, sample.otto, b"all 42 tests passed", "run")
         assert node.call(sample.vera, ShowEvidence(f"#{seq}"))["content"]["size"] == 19
@@ -498,7 +496,7 @@ def test_evidence_whose_bytes_were_redacted_is_no_damage(sample: Sample) -> None
     assert "content" not in shown
 
 
-def test_a_message_whose_blob_lost_bytes_is_not_shown_as_a_shorter_one(sample: Sample) -> None:
+def test_read_refuses_a_message_whose_blob_lost_bytes(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("DELETE FROM blob_chunks WHERE number = 1")
     with sample.open() as node, pytest.raises(LogDamaged) as caught:
@@ -506,7 +504,7 @@ def test_a_message_whose_blob_lost_bytes_is_not_shown_as_a_shorter_one(sample: S
     assert caught.value.members["seq"] == sample.blob
 
 
-def test_an_export_that_meets_damage_leaves_no_file(sample: Sample) -> None:
+def test_export_of_a_damaged_log_leaves_no_file(sample: Sample) -> None:
     target = sample.directory.parent / "exports" / "log.jsonl"
     target.parent.mkdir()
     with sqlite(sample) as db:
@@ -529,18 +527,18 @@ def test_an_export_that_meets_damage_leaves_no_file(sample: Sample) -> None:
         "UPDATE state_position SET frontier = x'00'",
     ],
 )
-def test_an_end_that_was_tampered_with_is_answered_with_a_code(sample: Sample, change: str) -> None:
+def test_tampered_head_or_position_is_answered_with_a_code(sample: Sample, change: str) -> None:
     with sqlite(sample) as db:
         db.execute(change)
     status, found = owner_command(sample.directory, "audit", "verify")
     if status == 0:
-        assert change == "DELETE FROM state_position", "only the state can be made again"
+        assert change == "DELETE FROM state_position", "only the state can be rebuilt"
     else:
         assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
 
 def test_a_damaged_log_is_not_signed(sample: Sample) -> None:
-    """A checkpoint over damage would vouch for it, and push a good one out of those kept."""
+    """A checkpoint over a damaged log would confirm it, and could replace a good stored one."""
     keep(sample, sample.note)
     with sqlite(sample) as db:
         header = header_at(db, sample.message)
@@ -558,7 +556,7 @@ def test_a_damaged_log_is_not_signed(sample: Sample) -> None:
         assert [note for _, note in node.keys.kept()] == [sample.note]
 
 
-LOOKS: list[Callable[[Node, Sample], object]] = [
+READS: list[Callable[[Node, Sample], object]] = [
     lambda node, sample: audit.verify(node),
     lambda node, sample: audit.show(node, ShowLog(limit=1000)),
     lambda node, sample: proofs.prove(node, sample.message),
@@ -583,16 +581,18 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_looking_at_damage_is_answered_or_refused_with_a_code(sample: Sample, damage: str) -> None:
+def test_reads_of_a_damaged_log_are_answered_or_refused_with_a_code(
+    sample: Sample, damage: str
+) -> None:
     with sqlite(sample) as db:
         db.execute("DROP TABLE search_words; DROP TABLE search_position")
         db.execute(DAMAGE[damage], (sample.message,))
         db.execute(DAMAGE[damage], (sample.ack,))
     defects = []
     with sample.open() as node:
-        for number, look in enumerate(LOOKS):
+        for number, read_damage in enumerate(READS):
             try:
-                look(node, sample)
+                read_damage(node, sample)
             except Refusal:
                 continue
             except Exception as defect:  # noqa: BLE001 - listed below

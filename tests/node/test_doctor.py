@@ -1,5 +1,7 @@
-"""The doctor on what the log says and who was seen: each check once sick and once healthy, and
-what puts it right is typed as it stands."""
+"""The doctor's checks of the log and of presence.
+
+Each test creates a problem, runs the advised command as printed, and checks that the finding ends.
+"""
 
 import json
 import os
@@ -31,19 +33,19 @@ from world.workspace import DAY, HOUR, OWNER, join, send_text
 pytestmark = pytest.mark.every_engine
 
 COMMIT, TREE = "5" * 40, "6" * 40
-THERE = "192.0.2.7"
+PEER = "192.0.2.7"
 
 
 # --- all of them
 
 
-def test_every_check_has_its_place_in_the_order() -> None:
+def test_order_lists_every_check() -> None:
     of_node = [*doctor.CHECKS, *doctor.PRIVATE]
     assert sorted([*of_node, *examining.CHECKS]) == sorted(ORDER)
 
 
-def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers) -> None:
-    """Agents that have just joined, written, claimed, and not yet read anything."""
+def test_new_workspace_has_no_findings(place: Place, servers: Servers) -> None:
+    """The agents have just joined, sent mail and made claims, and have read nothing."""
     place.join("otto", "cli", "--label", "Otto's laptop")
     place.join("vera", None, "--kind", "human")
     text = place.run("doctor").text
@@ -61,7 +63,7 @@ def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers
         assert findings(place) == []
 
 
-def test_the_smallest_change_comes_first(joined: Place) -> None:
+def test_findings_with_the_smallest_change_come_first(joined: Place) -> None:
     joined.ok("send", "@nobody-yet", "hello", "--from", "vera")
     joined.ok("gate", "create", "athena", "--holder", "vera")
     joined.ok("token", "mint", "--sender", "otto-cli", "--label", "a laptop")
@@ -74,7 +76,7 @@ def test_the_smallest_change_comes_first(joined: Place) -> None:
     assert text.startswith(head)
 
 
-def test_of_very_many_findings_the_first_are_told_and_the_others_counted(joined: Place) -> None:
+def test_doctor_counts_the_findings_beyond_the_limit(joined: Place) -> None:
     for number in range(MAX_FINDINGS + 5):
         joined.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
     found = findings_of(joined, "recipients-known")
@@ -87,7 +89,7 @@ def test_of_very_many_findings_the_first_are_told_and_the_others_counted(joined:
     )
 
 
-def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -> None:
+def test_only_admins_get_findings_about_tokens(place: Place) -> None:
     otto, vera = place.join("otto"), place.join("vera", None, "--kind", "human")
     admin = place.join("ada", None, "--scope", "admin")
     place.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
@@ -96,7 +98,7 @@ def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -
     assert len(findings_of(place, "labels-agree", INTERLOCK_TOKEN=admin)) == 1
 
 
-def test_what_is_to_be_typed_names_the_workspace_that_was_named(joined: Place) -> None:
+def test_advised_command_names_the_given_workspace(joined: Place) -> None:
     joined.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
     named = ("--workspace", str(joined.workspace))
     (found,) = findings(joined, *named, INTERLOCK_WORKSPACE=None)
@@ -105,14 +107,14 @@ def test_what_is_to_be_typed_names_the_workspace_that_was_named(joined: Place) -
     assert findings(joined) == []
 
 
-def test_a_workspace_that_was_mistyped_is_neither_well_nor_made(joined: Place) -> None:
+def test_doctor_refuses_a_missing_workspace_and_does_not_create_it(joined: Place) -> None:
     missing = joined.root / "mistyped"
     refusal = joined.no("NOT_A_WORKSPACE", "doctor", INTERLOCK_WORKSPACE=str(missing))
     assert str(missing) in refusal["message"]
     assert not missing.exists()
 
 
-def test_what_puts_several_things_right_is_said_once(joined: Place) -> None:
+def test_doctor_prints_a_shared_remedy_once(joined: Place) -> None:
     joined.ok("gate", "create", "athena", "--holder", "vera")
     joined.ok("token", "revoke", "--sender", "vera")
     kept, gate = findings(joined)
@@ -124,7 +126,7 @@ def test_what_puts_several_things_right_is_said_once(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_whoever_has_a_session_is_not_told_to_be_another(joined: Place) -> None:
+def test_advice_for_a_caller_with_a_token_has_no_from_flag(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     admin = joined.ok("token", "mint", "--sender", "vera", "--scope", "admin")["token"]
     joined.ok("token", "revoke", "--sender", "otto-cli")
@@ -134,9 +136,7 @@ def test_whoever_has_a_session_is_not_told_to_be_another(joined: Place) -> None:
     assert findings_of(joined, "claims-alive") == []
 
 
-def test_a_check_that_cannot_be_made_is_a_finding(
-    joined: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_check_is_a_finding(joined: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: Node) -> Any:
         raise ZeroDivisionError("by accident")
 
@@ -148,7 +148,7 @@ def test_a_check_that_cannot_be_made_is_a_finding(
 # --- tokens
 
 
-def test_a_label_that_names_another_is_put_right_by_one_word(joined: Place) -> None:
+def test_advised_commands_fix_a_label_that_names_another_agent(joined: Place) -> None:
     made = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
     found = only_finding(joined, "labels-agree")
     assert "names @vera" in found["message"]
@@ -163,7 +163,7 @@ def test_a_label_that_names_another_is_put_right_by_one_word(joined: Place) -> N
     assert findings(joined) == []
 
 
-def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -> None:
+def test_advised_command_renames_a_connection_named_after_another_agent(place: Place) -> None:
     with node_in_the_past(place, 0) as node:
         browser = signed_in(node, "vera", "otto")
         join(node, "mia")
@@ -174,18 +174,18 @@ def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -
         node.call(OWNER, NameConnection(made.id, "Mia's phone"))
     (found,) = findings_of(place, "labels-agree")
     assert found["subject"] == made.id
-    assert "names @mia, but it acts as @otto-phone for @vera" in found["message"]
+    assert "mentions @mia, but the connection acts as @otto-phone for @vera" in found["message"]
     run_advice(place, found)
     assert findings_of(place, "labels-agree") == []
 
 
-def test_a_label_of_a_token_that_has_ended_misleads_nobody(joined: Place) -> None:
+def test_doctor_ignores_labels_of_revoked_tokens(joined: Place) -> None:
     made = joined.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
     joined.ok("token", "revoke", made["id"])
     assert findings(joined) == []
 
 
-def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
+def test_advised_command_rotates_a_token_that_expires_soon(place: Place) -> None:
     with node_in_the_past(place, 6 * DAY) as node:
         join(node, "otto")
         made = node.call(OWNER, MintToken("otto", ttl_s=7 * 86_400))
@@ -196,14 +196,14 @@ def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
     assert findings(place) == []
 
 
-def test_a_token_that_was_made_for_an_hour_or_a_week_is_not_about_to_expire(joined: Place) -> None:
+def test_doctor_ignores_new_tokens_with_a_short_lifetime(joined: Place) -> None:
     for ttl in ("1m", "1h", "7d"):
         joined.ok("token", "mint", "--sender", "vera", "--ttl", ttl)
     assert findings(joined) == []
 
 
-@pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
-def test_suspended_tokens_are_told_until_they_are_trusted_again(joined: Place) -> None:
+@pytest.mark.embedded("a backup cannot replace the log of a shared engine")
+def test_doctor_lists_suspended_tokens_until_they_are_reaffirmed(joined: Place) -> None:
     joined.ok("backup", "copy.db")
     joined.ok("restore", "copy.db")
     suspended = findings_of(joined, "tokens-lasting")
@@ -215,11 +215,11 @@ def test_suspended_tokens_are_told_until_they_are_trusted_again(joined: Place) -
     assert findings(joined) == []
 
 
-def test_one_token_in_two_sessions_at_once_is_found(joined: Place) -> None:
+def test_doctor_finds_a_token_in_two_sessions_at_once(joined: Place) -> None:
     for session in ("one", "one", "two", "two"):
         joined.ok("whoami", "--from", "otto-cli", "--session", session)
     joined.ok("whoami", "--from", "otto-cli")
-    assert findings(joined) == [], "one session came after the other"
+    assert findings(joined) == [], "the sessions did not overlap"
     joined.ok("whoami", "--from", "otto-cli", "--session", "one")
     found = only_finding(joined, "tokens-apart")
     assert "2 sessions at once: one, two." in found["message"]
@@ -236,27 +236,25 @@ def test_one_token_in_two_sessions_at_once_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def asks_from(place: Place, token: str, peer: str | None) -> None:
-    """Somebody elsewhere asks, of a node that has just been started."""
+def call_from(place: Place, token: str, peer: str | None) -> None:
+    """Call a newly started node from this address."""
     with node_in_the_past(place, 0) as node:
         node.call(Credentials(token=token, peer=peer), Whoami())
 
 
-def test_one_token_at_two_addresses_at_once_is_found(place: Place) -> None:
+def test_doctor_finds_a_token_at_two_addresses_at_once(place: Place) -> None:
     token = place.join("otto")
-    for peer in (THERE, THERE, None, None):
-        asks_from(place, token, peer)
-    assert findings(place) == [], "it has moved"
-    asks_from(place, token, THERE)
+    for peer in (PEER, PEER, None, None):
+        call_from(place, token, peer)
+    assert findings(place) == [], "the token moved to another address"
+    call_from(place, token, PEER)
     found = only_finding(place, "tokens-apart")
-    assert f"2 places at once: {THERE}, this machine." in found["message"]
+    assert f"2 hosts at once: {PEER}, this machine." in found["message"]
     run_advice(place, found)
     assert findings(place) == []
 
 
-def test_what_asks_by_turns_from_the_loopback_and_the_socket_is_one_place(
-    place: Place, servers: Servers
-) -> None:
+def test_loopback_and_unix_socket_count_as_one_host(place: Place, servers: Servers) -> None:
     token = place.join("otto")
     with ForkedServer(place, servers) as served:
         for _ in range(2):
@@ -269,7 +267,7 @@ def test_what_asks_by_turns_from_the_loopback_and_the_socket_is_one_place(
 # --- mail
 
 
-def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(joined: Place) -> None:
+def test_advised_command_tells_the_sender_of_mail_to_a_mistyped_name(joined: Place) -> None:
     sent = joined.ok("send", "@vrea", "hello", "--from", "otto-cli")["message"]["id"]
     found = only_finding(joined, "recipients-known")
     assert "Did you mean @vera?" in found["message"]
@@ -278,11 +276,11 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(joined: Place
     (mail,) = joined.ok("inbox", "--from", "otto-cli")["messages"]
     assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
-    assert findings(joined) == [], "the sender knows"
+    assert findings(joined) == [], "the sender was told"
 
 
 @pytest.mark.parametrize(
-    ("words", "is_put_right"),
+    ("words", "is_fixed"),
     [
         (("Something else.",), False),
         (("Something else.", "--subject", "Lunch"), False),
@@ -292,17 +290,17 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(joined: Place
         (("As I wrote.", "--thread", "$lost"), True),
     ],
 )
-def test_what_was_lost_is_put_right_by_sending_it_again_and_by_nothing_else(
-    joined: Place, words: tuple[str, ...], is_put_right: bool
+def test_only_the_same_message_to_a_registered_name_fixes_lost_mail(
+    joined: Place, words: tuple[str, ...], is_fixed: bool
 ) -> None:
     said = ("Deployed.", "--subject", "Shop", "--from", "otto-cli")
     lost = joined.ok("send", "@vrea", *said)["message"]["id"]
     again = [word.replace("$lost", lost) for word in words]
     joined.ok("send", "@vera", *again, "--from", "otto-cli")
-    assert (findings_of(joined, "recipients-known") == []) is is_put_right
+    assert (findings_of(joined, "recipients-known") == []) is is_fixed
 
 
-def test_what_another_sent_to_the_same_wrong_name_is_still_astray(joined: Place) -> None:
+def test_resent_mail_does_not_fix_another_senders_mail_to_the_same_name(joined: Place) -> None:
     joined.join("bert")
     left = joined.ok("send", "@vrea", "hello", "--from", "bert")["message"]["id"]
     joined.ok("send", "@vrea", "hello", "--from", "otto-cli")
@@ -310,44 +308,44 @@ def test_what_another_sent_to_the_same_wrong_name_is_still_astray(joined: Place)
     joined.ok("send", "@vera", "hello", "--from", "otto-cli")
     found = only_finding(joined, "recipients-known")
     assert "1 message waits" in found["message"]
-    assert f"the last is {left}, from @bert" in found["message"]
+    assert f"The last one is {left}, from @bert" in found["message"]
 
 
-def test_mail_to_a_name_like_no_other_is_there_once_it_joins(joined: Place) -> None:
+def test_finding_about_an_unregistered_name_ends_when_it_joins(joined: Place) -> None:
     joined.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
     found = only_finding(joined, "recipients-known")
     assert found["message"].endswith("interlock join zephyrine")
-    assert found["do"].startswith("interlock send @otto-cli 'Nobody has joined as @zephyrine. ")
+    assert found["do"].startswith("interlock send @otto-cli '@zephyrine is not registered. ")
     joined.join("zephyrine")
     assert findings(joined) == []
 
 
-def test_whoever_wrote_to_a_name_like_no_other_is_told(joined: Place) -> None:
+def test_advised_command_tells_the_sender_of_mail_to_an_unregistered_name(joined: Place) -> None:
     joined.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
     run_advice(joined, only_finding(joined, "recipients-known"))
     assert findings(joined) == []
 
 
-def test_an_unknown_recipient_of_long_ago_is_let_be(place: Place) -> None:
+def test_doctor_ignores_old_mail_to_unregistered_names(place: Place) -> None:
     with node_in_the_past(place, 8 * DAY) as node:
         send_text(node, join(node, "otto"), "@zephyrine")
     assert findings(place) == []
 
 
-def test_a_mailbox_that_nobody_has_opened_for_a_day_is_found(place: Place) -> None:
+def test_doctor_finds_a_mailbox_unread_for_a_day(place: Place) -> None:
     with node_in_the_past(place, 2 * DAY) as node:
         otto = join(node, "otto")
         join(node, "vera", kind="human")
         send_text(node, otto, "@vera")["id"]
     place.ok("token", "mint", "--sender", "vera", "--keep")
     found = only_finding(place, "mailboxes-read")
-    assert "1 message is unread at @vera" in found["message"]
+    assert "@vera has 1 unread message" in found["message"]
     run_advice(place, found)
     assert findings(place) == []
 
 
-def test_mail_that_waits_for_somebody_who_is_about_is_no_finding(place: Place) -> None:
-    """Whoever writes was there, even if nobody noted seeing them."""
+def test_doctor_ignores_unread_mail_of_a_sender_that_wrote_since(place: Place) -> None:
+    """Sent mail counts as activity, even without a record in presence."""
     with node_in_the_past(place, 2 * DAY) as node:
         otto, vera = join(node, "otto"), join(node, "vera", kind="human")
         send_text(node, otto, "@vera")["id"]
@@ -359,14 +357,14 @@ def test_mail_that_waits_for_somebody_who_is_about_is_no_finding(place: Place) -
 # --- waking
 
 
-def test_an_agent_that_mail_waits_for_and_nothing_can_wake_is_found(place: Place) -> None:
+def test_doctor_finds_an_agent_with_mail_that_cannot_be_woken(place: Place) -> None:
     with node_in_the_past(place, 2 * HOUR) as node:
         vera = join(node, "vera", kind="human")
         join(node, "otto")
         send_text(node, vera, "@otto")["id"]
     found = only_finding(place, "agents-wakeable")
-    assert found["message"].startswith("@otto has had mail since ")
-    assert found["do"] == "interlock setup claude-code --from otto", "none is found there"
+    assert found["message"].startswith("@otto has had unread mail since ")
+    assert found["do"] == "interlock setup claude-code --from otto", "no client is installed"
     place.ok("token", "mint", "--sender", "otto", "--keep")
     with place.start("watch", "--from", "otto", "--json") as watching:
         until(lambda: not findings_of(place, "agents-wakeable"))
@@ -376,7 +374,7 @@ def test_an_agent_that_mail_waits_for_and_nothing_can_wake_is_found(place: Place
     assert findings_of(place, "agents-wakeable") == []
 
 
-def test_the_client_that_is_there_is_the_one_to_set_up(place: Place) -> None:
+def test_advice_sets_up_the_installed_client(place: Place) -> None:
     with node_in_the_past(place, 2 * HOUR) as node:
         join(node, "otto", surface="cli")
         send_text(node, join(node, "vera", kind="human"), "@otto-cli")
@@ -387,20 +385,20 @@ def test_the_client_that_is_there_is_the_one_to_set_up(place: Place) -> None:
     run_advice(place, found)
 
 
-def test_of_a_connected_client_its_person_is_asked(place: Place) -> None:
+def test_advice_for_a_connected_client_is_a_message_to_its_person(place: Place) -> None:
     with node_in_the_past(place, 2 * HOUR) as node:
         made = connected(node, signed_in(node, "vera", "otto"), "otto", "claudeai")
         send_text(node, join(node, "mia"), f"@{made.sender}")
     place.ok("token", "mint", "--sender", "mia", "--keep")
     (found,) = findings_of(place, "agents-wakeable")
-    assert "it is a client that @vera connected" in found["message"]
+    assert "It is a client that @vera connected" in found["message"]
     assert found["do"].startswith("interlock send @vera ")
     run_advice(place, found)
     (mail,) = (row for row in place.ok("inbox", "--sent", "--from", "mia")["messages"][-1:])
-    assert (mail["to"], mail["payload"]["text"][:24]) == ("@vera", "Mail waits for @otto-cla")
+    assert (mail["to"], mail["payload"]["text"][:24]) == ("@vera", "@otto-claudeai has unrea")
 
 
-def test_an_agent_whose_client_tells_by_hooks_can_be_reached(place: Place) -> None:
+def test_doctor_counts_a_client_with_hooks_as_reachable(place: Place) -> None:
     with node_in_the_past(place, 2 * HOUR) as node:
         otto = join(node, "otto")
         node.call(otto, AcquireClaim("B-1", ttl_s=86_400))
@@ -411,7 +409,7 @@ def test_an_agent_whose_client_tells_by_hooks_can_be_reached(place: Place) -> No
 
 
 @pytest.mark.parametrize(("command", "count"), [("false", 1), ("true", 0)])
-def test_a_wake_that_failed_is_found(
+def test_doctor_finds_a_failed_wake_up(
     place: Place, servers: Servers, command: str, count: int
 ) -> None:
     place.join("otto")
@@ -432,7 +430,7 @@ def test_a_wake_that_failed_is_found(
 # --- claims
 
 
-def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
+def test_doctor_finds_a_claim_whose_client_has_died(place: Place) -> None:
     place.join("vera", None, "--kind", "human")
     otto = Credentials(token=place.join("otto"), session="s-1")
     words = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
@@ -445,7 +443,7 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
         client.kill()
     found = only_finding(place, "claims-alive")
     assert "the client of its session has died" in found["message"]
-    assert "holds it from then on" in found["message"]
+    assert "then holds the claim" in found["message"]
     run_advice(place, found)
     assert findings(place) == []
     (claim,) = place.ok("claim", "list")["claims"]
@@ -455,8 +453,8 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
 SLEEPING = 'echo $$; "$PY" -m interlock claim acquire --item B-1 >&2; exec sleep 600'
 
 
-def killed(place: Place) -> None:
-    """A client of otto's that `interlock run` started takes a claim, and is killed with it."""
+def claim_and_kill(place: Place) -> None:
+    """Start a client of otto with `interlock run`, let it claim an item, and kill both."""
     with place.start("run", "otto", "--", "sh", "-c", SLEEPING) as running:
         client = int(next(lines(running)))
         until(lambda: place.ok("claim", "list")["claims"])
@@ -465,31 +463,29 @@ def killed(place: Place) -> None:
         assert findings_of(place, "claims-alive") == []
         running.kill()
         running.wait()
-        assert findings_of(place, "claims-alive") == [], "its command still works"
+        assert findings_of(place, "claims-alive") == [], "the client still runs"
         os.kill(client, signal.SIGKILL)
 
 
-def test_a_claim_of_a_session_that_was_killed_with_its_command_is_found(place: Place) -> None:
+def test_doctor_finds_a_claim_of_a_killed_session(place: Place) -> None:
     place.join("vera", None, "--kind", "human")
     place.join("otto")
-    killed(place)
+    claim_and_kill(place)
     (found,) = until(lambda: findings_of(place, "claims-alive"))
     assert "the client of its session has died" in found["message"]
     run_advice(place, found)
     assert findings(place) == []
 
 
-def test_a_server_gives_up_what_a_session_held_that_was_killed(
-    place: Place, servers: Servers
-) -> None:
+def test_server_releases_the_claims_of_a_killed_session(place: Place, servers: Servers) -> None:
     place.join("otto")
     with ForkedServer(place, servers):
-        killed(place)
+        claim_and_kill(place)
         until(lambda: not place.ok("claim", "list")["claims"])
         assert findings(place) == []
 
 
-def test_where_no_person_can_take_a_claim_over_one_joins_first(place: Place) -> None:
+def test_advice_joins_a_person_before_the_take_over_if_there_is_none(place: Place) -> None:
     place.join("otto")
     place.join("bert")
     place.ok("claim", "acquire", "--item", "B-1", "--from", "otto")
@@ -500,18 +496,18 @@ def test_where_no_person_can_take_a_claim_over_one_joins_first(place: Place) -> 
     assert findings_of(place, "claims-alive") == []
 
 
-def test_a_claim_of_somebody_without_a_token_is_found(joined: Place) -> None:
+def test_doctor_finds_a_claim_of_a_sender_without_a_token(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     assert findings(joined) == []
     joined.ok("token", "revoke", "--sender", "otto-cli")
     (found,) = findings_of(joined, "claims-alive")
-    assert "no token of it is live any more" in found["message"]
+    assert "it has no valid token" in found["message"]
     run_advice(joined, found)
     assert findings_of(joined, "claims-alive") == []
 
 
-@pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
-def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(joined: Place) -> None:
+@pytest.mark.embedded("a backup cannot replace the log of a shared engine")
+def test_advice_does_not_take_over_a_claim_of_a_suspended_token(joined: Place) -> None:
     joined.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     joined.ok("backup", "copy.db")
     joined.ok("restore", "copy.db")
@@ -524,7 +520,7 @@ def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(joined: 
 # --- gates
 
 
-def test_a_gate_whose_holder_lost_its_token_is_found(joined: Place) -> None:
+def test_doctor_finds_a_gate_whose_holder_has_no_token(joined: Place) -> None:
     joined.ok("gate", "create", "athena", "--holder", "vera")
     assert findings(joined) == []
     joined.ok("token", "revoke", "--sender", "vera")
@@ -535,7 +531,7 @@ def test_a_gate_whose_holder_lost_its_token_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_gate_that_was_held_by_scope_alone_is_found(joined: Place) -> None:
+def test_doctor_finds_a_gate_that_only_a_revoked_scope_held(joined: Place) -> None:
     scope = ("--scope", "gate:scrub")
     made = joined.ok("token", "mint", "--sender", "vera", *scope)
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "scrub")
@@ -552,7 +548,7 @@ def test_a_gate_that_was_held_by_scope_alone_is_found(joined: Place) -> None:
     assert findings(joined) == []
 
 
-def test_a_gate_that_only_the_worker_holds_is_found(joined: Place) -> None:
+def test_doctor_finds_a_gate_that_only_the_worker_holds(joined: Place) -> None:
     joined.ok("gate", "create", "athena", "--holder", "otto")
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "athena")
     joined.ok(*task, "--from", "vera")
@@ -562,13 +558,13 @@ def test_a_gate_that_only_the_worker_holds_is_found(joined: Place) -> None:
         assert findings(joined) == []
         node.call(otto, SubmitTask("T-1", COMMIT, TREE))
     found = only_finding(joined, "gates-held")
-    assert "Only @otto-cli can hold the gate athena" in found["message"]
+    assert "Only @otto-cli can hold this gate" in found["message"]
     assert found["do"] == "interlock gate create athena --replace --holder otto --holder vera"
     run_advice(joined, found)
     assert findings(joined) == []
 
 
-def test_the_doctor_tells_people_nothing_of_others_tokens(joined: Place) -> None:
+def test_doctor_hides_tokens_from_callers_without_admin(joined: Place) -> None:
     admin = joined.join("dora", None, "--kind", "human", "--scope", "admin")
     label = ("--label", "the laptop of Nina")
     minted = joined.ok("token", "mint", "--sender", "otto-cli", *label)

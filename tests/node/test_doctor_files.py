@@ -1,5 +1,5 @@
-"""The doctor on the files of a workspace's directory, and what is refused while its key is gone or
-belongs to another user."""
+"""The doctor's check of the files in a workspace's directory, and the refusals while the key is
+missing or belongs to another user."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @contextmanager
 def without_rights(path: Path) -> Iterator[None]:
-    """Nobody but root may use the path meanwhile, and this process is not root."""
+    """Allow only root to use the path, and run the block as another user."""
     before, user = path.stat().st_mode, os.geteuid()
     path.chmod(0)
     if user == 0:
@@ -45,30 +45,30 @@ def without_rights(path: Path) -> Iterator[None]:
         (".", 0o777, 700),
     ],
 )
-def test_what_others_may_read_or_write_is_found(
+def test_doctor_finds_files_that_other_users_can_access(
     joined: Place, name: str, sick: int, well: int
 ) -> None:
     (joined.workspace / "owner.json").touch(0o600)
     path = joined.workspace / name
     path.chmod(sick)
     found = only_finding(joined, "secrets-kept")
-    assert "Others on this machine may" in found["message"]
+    assert "Other users of this machine can" in found["message"]
     assert found["do"] == f"chmod {well} {path}"
     run_advice(joined, found)
     assert findings(joined) == []
 
 
-def test_a_key_that_is_gone_is_found_and_said_at_the_start(joined: Place, servers: Servers) -> None:
+def test_doctor_and_server_report_a_missing_key(joined: Place, servers: Servers) -> None:
     key = joined.workspace / "keys" / "checkpoint.key"
     kept = key.rename(joined.root / "copy")
     found = only_finding(joined, "secrets-kept")
-    assert "The key that signs checkpoints is gone" in found["message"]
+    assert "The key that signs checkpoints is missing" in found["message"]
     assert str(key) in found["do"]
-    assert "is gone" in joined.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
+    assert "is missing" in joined.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
     with ForkedServer(joined, servers) as served:
         page = served.ask("GET", "/person")
         assert page.status == 409
-        assert b"is gone" in page.body
+        assert b"is missing" in page.body
         assert str(joined.workspace).encode() not in page.body
         (warned,) = [line for line in served.log() if line["level"] == "warning"]
         assert "Sign-in and invitations are off" in warned["hazard"]
@@ -76,7 +76,7 @@ def test_a_key_that_is_gone_is_found_and_said_at_the_start(joined: Place, server
     assert findings(joined) == []
 
 
-def test_up_warns_of_a_key_that_is_gone(joined: Place) -> None:
+def test_up_warns_of_a_missing_key(joined: Place) -> None:
     (joined.workspace / "keys" / "checkpoint.key").unlink()
     done = joined.process("up", "--detach", "--port", "0")
     try:
@@ -86,7 +86,7 @@ def test_up_warns_of_a_key_that_is_gone(joined: Place) -> None:
         joined.ok("down")
 
 
-def test_a_key_of_another_users_is_not_lost(joined: Place) -> None:
+def test_key_without_permission_counts_as_unavailable_not_lost(joined: Place) -> None:
     keys = Keys(str(joined.workspace))
     with without_rights(joined.workspace / "keys" / "checkpoint.key"):
         trouble = keys.trouble()
@@ -101,14 +101,15 @@ def test_a_key_of_another_users_is_not_lost(joined: Place) -> None:
     assert keys.trouble() is None
 
 
-def test_a_file_of_another_users_is_found(joined: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That root is barred from nothing is the system's own: here it says what it would say to
-    others."""
+def test_doctor_finds_files_that_the_user_cannot_write(
+    joined: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root can access every file, so the test replaces os.access by the answer for another user."""
     log = joined.workspace / "server.log"
     log.touch(0o400)
     monkeypatch.setattr(os, "access", lambda path, may: path != str(log))
     found = only_finding(joined, "secrets-kept")
-    assert found["message"] == f"The user who runs this may not read and write {log}."
+    assert found["message"] == f"The user who runs Interlock cannot read and write {log}."
     assert found["do"] == f"chmod -R u+rwX {log}"
     monkeypatch.undo()
     run_advice(joined, found)

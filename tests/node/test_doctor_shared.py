@@ -1,5 +1,5 @@
-"""The doctor where several nodes share an engine: what it finds of the others, and of the engine's
-clock. What it finds of the engine's settings and of intruders is in the tests of those."""
+"""The doctor on a shared engine: its findings about other nodes and about the engine's clock.
+tests/stores/shared has the findings about the engine's settings and about intruders."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def found(node: Node) -> list[tuple[str, str]]:
     return [(each["check"], each["message"]) for each in examine(node)["findings"]]
 
 
-def test_a_node_that_fell_silent_is_found(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_a_silent_node(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     ada, bert = team.open("ada"), team.open("bert")
     level(ada, bert)
     assert found(ada) == []
@@ -27,24 +27,24 @@ def test_a_node_that_fell_silent_is_found(team: Team, monkeypatch: pytest.Monkey
     monkeypatch.setattr(doctor, "SILENT_S", 1)
     ((check, message),) = until(lambda: found(ada))
     assert check == "nodes-level"
-    assert f"The node {name} was last heard of" in message
+    assert f"The node {name} sent its last report" in message
 
 
 @pytest.mark.parametrize(("ms", "side"), [(60_000, "ahead of"), (-60_000, "behind")])
-def test_a_machine_whose_clock_differs_from_the_engines_is_found(
+def test_doctor_finds_a_clock_that_differs_from_the_engines(
     team: Team, monkeypatch: pytest.MonkeyPatch, ms: int, side: str
 ) -> None:
-    """Whoever runs the tests may not set the machine's clock: it is read as if it were set."""
+    """The test cannot set the machine's clock, so it replaces the function that reads it."""
     ada = team.open("ada")
     assert found(ada) == []
     monkeypatch.setattr(doctor, "clock_ms", lambda: clock_ms() + ms)
     ((check, message),) = found(ada)
     assert check == "clock-level"
-    assert f"s {side} the engine's." in message
+    assert f"s {side} the engine's clock." in message
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_token_that_is_used_on_two_machines_at_once_is_found(
+def test_doctor_finds_a_token_in_use_on_two_machines(
     team: Team, monkeypatch: pytest.MonkeyPatch, *, apart: bool
 ) -> None:
     ada, bert = team.open("ada"), team.open("bert")
@@ -55,22 +55,22 @@ def test_a_token_that_is_used_on_two_machines_at_once_is_found(
         monkeypatch.setattr(bert.shared.engine, "machine", "another")
     for node in (ada, bert):
         used_at(node, otto)
-    assert found(ada) == [], "it has moved from one to the other"
+    assert found(ada) == [], "the token moved from one node to the other"
     team.end(ada)
-    ada = team.open("ada")  # which notes anew from where it is asked
+    ada = team.open("ada")  # a new node records the next use at once
     used_at(ada, otto)
     if not apart:
         heard_twice(ada)
-        assert found(ada) == [], "two nodes on one machine are one place"
+        assert found(ada) == [], "two nodes on one machine are one host"
         return
     ((check, message),) = until(lambda: found(ada))
     assert check == "tokens-apart"
-    assert "used from 2 places at once" in message
+    assert "in use on 2 hosts at once" in message
     assert bert.shared.engine.node in message
 
 
 def heard_twice(node: Node) -> None:
-    """Waits until the node has heard from the others again, and once more."""
+    """Wait until the node has received two further reports of the others."""
     assert node.shared is not None
     shared = node.shared
     for _ in range(2):
@@ -79,7 +79,7 @@ def heard_twice(node: Node) -> None:
 
 
 def used_at(node: Node, who: Credentials) -> None:
-    """Uses a token, and lets the clock go on by more than nodes may differ."""
+    """Use a token, then wait longer than the clocks of nodes may differ."""
     node.call(who, Whoami())
     at = node.clock()
     until(lambda: node.clock() > at + 100)

@@ -1,7 +1,7 @@
-"""kill -9 at any instant: what was answered is there, once, and the next command works at once.
+"""kill -9 at any instant: the log has every answered write once, and the next command works.
 
-Every case kills one writing process after the other: while it starts, while it opens the
-workspace or makes it, and in the middle of its group commits. A case is named by its seed.
+Every case kills one writing process after the other: while it starts, while it opens or creates
+the workspace, and during its group commits. The id of a case is its seed.
 """
 
 import json
@@ -32,23 +32,23 @@ KILLS_WHILE_STARTING = 4
 KILLS_WHILE_MAKING = 4
 THREADS = 8
 
-# "At once": less than any of Interlock's own timeouts, so that none of them can have run out.
-AT_ONCE_S = 9.0
+# Shorter than each of Interlock's timeouts, so that no command can have waited for one.
+PROMPT_S = 9.0
 
 
-class Life:
-    """A writing process from its start to its kill, and everything that it said."""
+class WriterLife:
+    """A writing process from its start to its kill, and every line that it printed."""
 
     def __init__(self, directory: str, token: str, prefix: str, *, fresh: bool = False) -> None:
         words = directory, token, prefix, str(THREADS), "fresh" if fresh else "known"
         self._writer = Worker(*words)
-        self.said: list[list[Any]] = []
+        self.printed: list[list[Any]] = []
 
-    def until_said(self, what: str, times: int = 1) -> None:
-        while sum(words[0] == what for words in self.said) < times:
+    def until_printed(self, what: str, times: int = 1) -> None:
+        while sum(words[0] == what for words in self.printed) < times:
             self._hear(time.monotonic() + LIMIT_S)
 
-    def for_a_while(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self._hear(deadline):
             pass
@@ -56,20 +56,20 @@ class Life:
     def _hear(self, deadline: float) -> bool:
         line = self._writer.line(deadline)
         if line:
-            self.said.append(json.loads(line))
-        assert line != b"", f"the writer ended by itself after {self.said[-3:]}"
-        assert not line or self.said[-1][0] != "error", self.said[-1]
+            self.printed.append(json.loads(line))
+        assert line != b"", f"the writer ended by itself after {self.printed[-3:]}"
+        assert not line or self.printed[-1][0] != "error", self.printed[-1]
         return line is not None
 
     def kill(self) -> None:
-        """kill -9. What it said before and nobody has read yet was said all the same."""
+        """Kill the writer with SIGKILL. Read the lines that it printed before."""
         self._writer.kill()
         while line := self._writer.line(time.monotonic() + LIMIT_S):
-            self.said.append(json.loads(line))
-            assert self.said[-1][0] != "error", self.said[-1]
+            self.printed.append(json.loads(line))
+            assert self.printed[-1][0] != "error", self.printed[-1]
         self._writer.end()
 
-    def __enter__(self) -> "Life":
+    def __enter__(self) -> "WriterLife":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,16 +77,16 @@ class Life:
         self._writer.end()
 
     def answered(self, kind: str) -> list[list[Any]]:
-        return [words[2:] for words in self.said if words[:2] == ["!", kind]]
+        return [words[2:] for words in self.printed if words[:2] == ["!", kind]]
 
     def unanswered(self) -> list[str]:
-        """The keyed acts on their way when it was killed: done or not, nobody was told."""
-        told = {text for text, *_ in self.answered("sent")}
-        return [words[1] for words in self.said if words[0] == "?" and words[1] not in told]
+        """Return the keyed requests that had no answer when the writer was killed."""
+        answered = {text for text, *_ in self.answered("sent")}
+        return [words[1] for words in self.printed if words[0] == "?" and words[1] not in answered]
 
 
 class Ledger:
-    """What must be in the log, compared with the log after each kill."""
+    """The writes that must be in the log. `check` compares them with the log after each kill."""
 
     def __init__(self, directory: str, writer: str, checker: str) -> None:
         self.directory = directory
@@ -95,12 +95,12 @@ class Ledger:
         self.groups = 0
         self._checked = 0
 
-    def check(self, life: Life) -> None:
+    def check(self, life: WriterLife) -> None:
         before = time.monotonic()
         with link.open_node(self.directory) as node:
             accepted = node.call(self.checker, SendMessage("@reader", {"text": "next"}, "send"))
             assert accepted["accepted"]
-            assert time.monotonic() - before < AT_ONCE_S
+            assert time.monotonic() - before < PROMPT_S
             verified = audit.verify(node)
             assert verified["ok"], verified
             new = facts(node, after=self._checked)
@@ -110,23 +110,23 @@ class Ledger:
         sizes = Counter(fact["at"] for fact in new if fact["sender"] == "@writer")
         self.groups += sum(size > 1 for size in sizes.values())
 
-    def _check_answers(self, life: Life, new: list[Json]) -> None:
+    def _check_answers(self, life: WriterLife, new: list[Json]) -> None:
         messages = Counter(
             (fact["outcome"]["id"], fact["seq"]) for fact in new if fact["kind"] == "message_sent"
         )
         for text, id, seq in life.answered("sent"):
             assert messages[id, seq] == 1, text
             assert self.sent.setdefault(text, id) == id
-        for kind, said in (("claim_granted", "claimed"), ("claim_released", "released")):
+        for kind, printed in (("claim_granted", "claimed"), ("claim_released", "released")):
             logged = Counter(fact["outcome"]["id"] for fact in new if fact["kind"] == kind)
-            for item, claim, _ in life.answered(said):
-                assert logged[claim] == 1, (item, said)
+            for item, claim, _ in life.answered(printed):
+                assert logged[claim] == 1, (item, printed)
         granted = [f["outcome"]["fence"] for f in new if f["kind"] == "claim_granted"]
         assert granted == sorted(set(granted))
         assert {fence for _, _, fence in life.answered("claimed")} <= set(granted)
 
-    def _try_again(self, life: Life, node: Node) -> None:
-        """The same key again: done now, or the first answer."""
+    def _try_again(self, life: WriterLife, node: Node) -> None:
+        """Repeat each unanswered request with its key, twice. Both get the same answer."""
         for text in life.unanswered():
             act = SendMessage("@reader", {"text": text}, "send", key=text)
             first = node.call(self.writer, act)["message"]["id"]
@@ -134,7 +134,7 @@ class Ledger:
             self.sent[text] = first
 
     def check_all(self, node: Node) -> None:
-        """At the end: every message of all lives, none lost and none twice."""
+        """Check that the log has each message of all writers exactly once."""
         found: Counter[str] = Counter()
         ids: dict[str, str] = {}
         after: int | None = 0
@@ -149,14 +149,14 @@ class Ledger:
 
 
 def prepared(directory: str) -> dict[str, str]:
-    """Makes a workspace for a writer that knows no limit; gives the tokens."""
+    """Create a workspace without a rate limit. Return the tokens of its senders."""
     with link.open_node(directory) as node:
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
         return join_all(node, "writer", "reader", "checker", "survivor")
 
 
 def run(directory: str, tmp_path: Path, *words: str, limit_s: float = LIMIT_S) -> Json:
-    """A real command, which must succeed."""
+    """Run a command, which must succeed, and return its answer."""
     done = subprocess.run(
         command(*words, "--json"),
         capture_output=True,
@@ -171,7 +171,7 @@ def run(directory: str, tmp_path: Path, *words: str, limit_s: float = LIMIT_S) -
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_killed_writer_was_told_is_there_once(seed: int, tmp_path: Path) -> None:
+def test_log_has_each_answered_write_of_a_killed_writer_once(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     directory = str(tmp_path / "workspace")
     known = prepared(directory)
@@ -179,38 +179,38 @@ def test_what_a_killed_writer_was_told_is_there_once(seed: int, tmp_path: Path) 
     plan = ["writing"] * KILLS_WHILE_WRITING + ["starting"] * KILLS_WHILE_STARTING
     chance.shuffle(plan)
     for number, phase in enumerate(plan):
-        with Life(directory, known["writer"], f"life-{number}") as life:
+        with WriterLife(directory, known["writer"], f"life-{number}") as life:
             if phase == "starting":
-                life.for_a_while(chance.uniform(0, 0.25))
+                life.wait(chance.uniform(0, 0.25))
             else:
-                life.until_said("!", chance.randint(1, 100))
-                life.for_a_while(chance.uniform(0, 0.005))
+                life.until_printed("!", chance.randint(1, 100))
+                life.wait(chance.uniform(0, 0.005))
             life.kill()
         ledger.check(life)
     with link.open_node(directory) as node:
         ledger.check_all(node)
-    assert run(directory, tmp_path, "audit", "verify", limit_s=AT_ONCE_S)["ok"]
-    # Most kills hit a writer whose COMMITs held several acts.
+    assert run(directory, tmp_path, "audit", "verify", limit_s=PROMPT_S)["ok"]
+    # Most kills hit a writer whose transactions had several requests.
     assert ledger.groups >= KILLS_WHILE_WRITING
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
+def test_writer_killed_while_creating_the_workspace_leaves_a_usable_one(
     seed: int, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)
     for number in range(KILLS_WHILE_MAKING):
         directory = str(tmp_path / f"fresh-{number}")
         token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-        with Life(directory, token, "first", fresh=True) as life:
-            life.until_said("opening")
-            life.for_a_while(chance.uniform(0, chance.choice((0.01, 0.04))))
+        with WriterLife(directory, token, "first", fresh=True) as life:
+            life.until_printed("opening")
+            life.wait(chance.uniform(0, chance.choice((0.01, 0.04))))
             life.kill()
         before = time.monotonic()
         with link.open_node(directory) as node:
             known = join_all(node, "reader", "checker")
-            assert time.monotonic() - before < AT_ONCE_S
+            assert time.monotonic() - before < PROMPT_S
             kinds = Counter(fact["kind"] for fact in facts(node))
             assert kinds["workspace_created"] == 1
             assert facts(node)[0]["kind"] == "workspace_created"
@@ -224,8 +224,8 @@ def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
 
 
 @pytest.mark.long
-def test_an_open_node_goes_on_at_once_beside_writers_that_are_killed(tmp_path: Path) -> None:
-    """The survivor has the file open all the time, so nobody recovers the WAL on opening it."""
+def test_open_node_continues_while_other_writers_are_killed(tmp_path: Path) -> None:
+    """The survivor keeps the file open, so no process recovers the WAL when it opens the file."""
     chance = random.Random(2)
     directory = str(tmp_path / "workspace")
     known = prepared(directory)
@@ -233,16 +233,16 @@ def test_an_open_node_goes_on_at_once_beside_writers_that_are_killed(tmp_path: P
     with Worker() as survivor:
         survivor.ask(do="open", directory=directory)
         for number in range(20):
-            with Life(directory, known["writer"], f"life-{number}") as life:
-                life.until_said("!", chance.randint(1, 60))
+            with WriterLife(directory, known["writer"], f"life-{number}") as life:
+                life.until_printed("!", chance.randint(1, 60))
                 survivor.tell(
                     do="send_many", token=known["survivor"], to="@reader", prefix=number, count=20
                 )
-                life.for_a_while(chance.uniform(0, 0.01))
+                life.wait(chance.uniform(0, 0.01))
                 life.kill()
             before = time.monotonic()
             assert len(survivor.hear()["sent"]) == 20
-            assert time.monotonic() - before < AT_ONCE_S
+            assert time.monotonic() - before < PROMPT_S
             ledger.check(life)
     with link.open_node(directory) as node:
         ledger.check_all(node)
@@ -252,7 +252,7 @@ def test_an_open_node_goes_on_at_once_beside_writers_that_are_killed(tmp_path: P
 
 
 @pytest.mark.long
-def test_commands_that_are_killed_leave_a_workspace_that_the_next_command_uses(
+def test_next_command_works_after_a_command_was_killed(
     tmp_path: Path,
 ) -> None:
     chance = random.Random(3)
@@ -272,13 +272,13 @@ def test_commands_that_are_killed_leave_a_workspace_that_the_next_command_uses(
         except subprocess.TimeoutExpired:
             killed.kill()
             killed.wait()
-        if number < 9:  # the very first may have been killed before it made anything
-            run(directory, tmp_path, "agents", limit_s=AT_ONCE_S)
+        if number < 9:  # the first command may have been killed before it created the workspace
+            run(directory, tmp_path, "agents", limit_s=PROMPT_S)
         if number == 9:
-            run(directory, tmp_path, "join", "first", limit_s=AT_ONCE_S)
-        if number >= 10:  # with the key it is safe to try again, whatever became of the first
-            assert run(directory, tmp_path, *words, limit_s=AT_ONCE_S)["accepted"]
-        assert run(directory, tmp_path, "audit", "verify", limit_s=AT_ONCE_S)["ok"]
+            run(directory, tmp_path, "join", "first", limit_s=PROMPT_S)
+        if number >= 10:  # with the key, a retry is safe
+            assert run(directory, tmp_path, *words, limit_s=PROMPT_S)["accepted"]
+        assert run(directory, tmp_path, "audit", "verify", limit_s=PROMPT_S)["ok"]
     with link.open_node(directory) as node:
         first = workspace.CredentialStore(directory).get("first")
         assert first is not None
@@ -288,7 +288,7 @@ def test_commands_that_are_killed_leave_a_workspace_that_the_next_command_uses(
 
 
 @pytest.mark.long
-def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: Path) -> None:
+def test_killed_restore_leaves_the_old_log_or_the_new_epoch(tmp_path: Path) -> None:
     chance = random.Random(4)
     for number in range(20):
         directory, copy = str(tmp_path / f"workspace-{number}"), str(tmp_path / f"copy-{number}")
@@ -306,25 +306,24 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
         before = time.monotonic()
         with link.open_node(directory) as node:
             join_all(node, "vera")
-            assert time.monotonic() - before < AT_ONCE_S
+            assert time.monotonic() - before < PROMPT_S
             kinds = Counter(fact["kind"] for fact in facts(node))
             assert (kinds["message_sent"], kinds["epoch_started"]) in ((5, 0), (0, 1))
             assert audit.verify(node)["ok"]
-            # Whatever became of the first, the restore can be done again.
+            # The restore can be repeated in both cases.
             answer = upkeep.restore(node, OWNER, copy)
             assert audit.verify(node)["ok"]
             abandoned = facts(node, "epoch_started")[-1]["outcome"]["abandoned"]
         assert entries(answer["abandoned"]) == abandoned["seq"]
 
 
-# --- what killed processes leave behind. Their numbers come again: in a container that is
-# started again, the very same ones.
+# --- files of killed processes
+#
+# Process ids repeat. In a restarted container, a new process often has the id of the killed one.
 
 
 @pytest.mark.parametrize("left", ["keys/checkpoint.key.{pid}", "log.db.{pid}.{thread}"])
-def test_a_workspace_half_made_by_a_killed_process_of_the_same_number_is_no_obstacle(
-    left: str, tmp_path: Path
-) -> None:
+def test_open_works_after_a_killed_process_with_the_same_pid(left: str, tmp_path: Path) -> None:
     directory = tmp_path / "workspace"
     with Worker() as worker:
         worker.ask(do="leave_behind", path=str(directory / left))
@@ -334,7 +333,7 @@ def test_a_workspace_half_made_by_a_killed_process_of_the_same_number_is_no_obst
     assert "refused" not in answer, answer
 
 
-def test_a_bell_left_by_a_killed_process_of_the_same_number_is_no_obstacle(tmp_path: Path) -> None:
+def test_wait_works_with_a_pipe_of_a_killed_process_with_the_same_pid(tmp_path: Path) -> None:
     directory = tmp_path / "workspace"
     with link.open_node(str(directory)) as node:
         known = join_all(node, "otto")
@@ -348,7 +347,7 @@ def test_a_bell_left_by_a_killed_process_of_the_same_number_is_no_obstacle(tmp_p
     assert len(answer["messages"]) == 1
 
 
-def test_a_restore_left_by_a_killed_process_of_the_same_number_is_no_obstacle(
+def test_restore_works_with_a_draft_of_a_killed_process_with_the_same_pid(
     tmp_path: Path,
 ) -> None:
     directory, copy = tmp_path / "workspace", str(tmp_path / "copy")
@@ -361,7 +360,7 @@ def test_a_restore_left_by_a_killed_process_of_the_same_number_is_no_obstacle(
     assert answer.get("restored"), answer
 
 
-def test_a_copy_of_the_abandoned_log_half_made_by_a_killed_restore_is_made_again(
+def test_restore_replaces_a_partial_copy_of_the_abandoned_log(
     tmp_path: Path,
 ) -> None:
     directory, copy = tmp_path / "workspace", str(tmp_path / "copy")
@@ -376,7 +375,7 @@ def test_a_copy_of_the_abandoned_log_half_made_by_a_killed_restore_is_made_again
 
 
 def entries(path: str) -> int:
-    """How long the log in a file is."""
+    """Return the number of entries of the log in a file."""
     file = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return int(file.execute("SELECT count(*) FROM log").get)
@@ -384,13 +383,13 @@ def entries(path: str) -> int:
         file.close()
 
 
-# --- what happens after COMMIT
+# --- after COMMIT
 
 
-def test_an_act_that_was_committed_is_answered_even_if_no_checkpoint_can_be_kept(
+def test_committed_write_is_answered_even_if_no_checkpoint_can_be_stored(
     tmp_path: Path,
 ) -> None:
-    """Whoever is refused may do it again: so nobody is refused what stands in the log."""
+    """A refused caller may retry, so the node must not refuse a write that is in the log."""
     directory = str(tmp_path)
     with link.open_node(directory) as node:
         known = join_all(node, "otto")

@@ -1,4 +1,4 @@
-"""The time of the log never goes back, whatever the machine's clock does."""
+"""Log time never goes back, even if the machine's clock does."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,10 +15,10 @@ def log_time(workspace: Workspace) -> int:
     return (now - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def test_while_the_clock_is_behind_the_log_goes_on_at_half_speed(workspace: Workspace) -> None:
+def test_log_time_runs_at_half_speed_while_the_clock_is_behind(workspace: Workspace) -> None:
     workspace.join("otto")
     workspace.ms -= 5 * HOUR
-    workspace.call(OWNER, Resume())  # takes the turn, and finds nothing to record
+    workspace.call(OWNER, Resume())  # takes the turn and appends nothing
     assert log_time(workspace) == START
     for minutes in (10, 20, 30):
         workspace.ms += 10 * MINUTE
@@ -28,7 +28,7 @@ def test_while_the_clock_is_behind_the_log_goes_on_at_half_speed(workspace: Work
     assert log_time(workspace) == START + 20 * MINUTE
 
 
-def test_a_lease_ends_although_the_clock_was_set_back_by_hours(workspace: Workspace) -> None:
+def test_lease_expires_after_the_clock_was_set_back_by_hours(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(otto, AcquireClaim(item="B-1", ttl_s=60))
     workspace.ms -= 5 * HOUR
@@ -39,7 +39,7 @@ def test_a_lease_ends_although_the_clock_was_set_back_by_hours(workspace: Worksp
     assert workspace.call(vera, AcquireClaim(item="B-1"))["acquired"] is True
 
 
-def test_many_acts_in_quick_succession_do_not_hold_half_speed_up(workspace: Workspace) -> None:
+def test_many_quick_writes_do_not_slow_log_time_below_half_speed(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     workspace.ms -= HOUR
     workspace.send(otto, "@vera")
@@ -64,12 +64,12 @@ def test_log_time_does_not_go_back_while_the_clock_runs_on(workspace: Workspace)
             expired.append(True)
         else:
             expired.append(False)
-    assert expired == sorted(expired), "a token that has expired does not come back to life"
+    assert expired == sorted(expired), "an expired token stays expired"
     assert seen == sorted(seen)
-    assert seen[-1] == workspace.ms, "and at last the two agree again"
+    assert seen[-1] == workspace.ms, "log time and clock agree at the end"
 
 
-def test_facts_stand_in_the_order_of_their_times_whatever_the_clock_does(
+def test_fact_times_never_decrease_when_the_clock_jumps(
     workspace: Workspace,
 ) -> None:
     otto = workspace.join("otto")

@@ -1,5 +1,5 @@
-"""A log that is longer than one call looks through: whoever asks for facts gets those that were
-asked for all the same, and whoever searches goes through their own mail alone."""
+"""A log with more entries than one call scans. A caller still gets all matching facts, page by
+page. A search reads only the caller's own mail."""
 
 import asyncio
 from typing import Any, NamedTuple
@@ -31,18 +31,18 @@ class Long(NamedTuple):
     entries: int
 
     def call(self, by: Credentials, verb: Verb) -> Answer:
-        """Do one request through a node of its own."""
+        """Send one request through a new node."""
         with Node(str(self.place.workspace)) as node:
             return node.call(by, verb)
 
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
-    """The long log, which the tests of this module only read."""
+    """Return the long log. The tests of this module only read it."""
     place = Place(tmp_path_factory.mktemp("long"))
     place.ok("init")
     with Node(str(place.workspace)) as node:
-        # Whether it outlives a loss of power is not the question here.
+        # Faster. The test does not need durability.
         node.file.writer.execute("PRAGMA synchronous = OFF")
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
         otto, neo, _ = (join(node, name) for name in ("otto", "neo", "vera"))
@@ -56,7 +56,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
     return Long(place, otto, neo, entries)
 
 
-def test_one_call_looks_through_a_part_and_says_where_to_go_on(long: Long) -> None:
+def test_one_call_scans_a_part_and_returns_the_next_position(long: Long) -> None:
     for by in (long.otto, long.neo):
         first = long.call(by, ShowLog(kind="group_set"))
         assert groups(first) == ["red"]
@@ -72,12 +72,12 @@ def groups(answer: Any) -> list[str]:
     return [fact["outcome"]["name"] for fact in answer["facts"]]
 
 
-def test_facts_that_are_somebody_elses_are_looked_through_in_parts_too(long: Long) -> None:
+def test_facts_of_other_senders_are_scanned_in_parts_too(long: Long) -> None:
     first = long.call(long.neo, ShowLog(kind="message_sent"))
     assert first == {"facts": [], "next": SCANNED_AT_ONCE}
 
 
-def test_the_command_shows_the_first_facts_wherever_they_are(long: Long) -> None:
+def test_audit_show_finds_facts_anywhere_in_the_log(long: Long) -> None:
     found = long.place.ok("audit", "show", "--kind", "group_set", "--limit", "2")
     assert groups(found) == ["red", "green"]
     rest = long.place.ok("audit", "show", "--kind", "group_set", "--after", str(found["next"]))
@@ -88,18 +88,18 @@ def test_the_command_shows_the_first_facts_wherever_they_are(long: Long) -> None
     assert [fact["seq"] for fact in whole["facts"]] == [long.entries - 1, long.entries]
 
 
-def test_both_clients_give_the_first_facts_wherever_they_are(long: Long) -> None:
-    async def asked() -> Any:
+def test_both_clients_find_facts_anywhere_in_the_log(long: Long) -> None:
+    async def found_async() -> Any:
         async with interlock.connect(long.place.workspace, long.neo.token) as client:
             return await client.log(limit=2, kind="group_set")
 
     with interlock.connect(long.place.workspace, long.neo.token) as client:
         found = client.log(limit=2, kind="group_set")
     assert groups(found) == ["red", "green"]
-    assert asyncio.run(asked()) == found
+    assert asyncio.run(found_async()) == found
 
 
-def test_a_search_is_handed_ones_own_mail_alone(long: Long) -> None:
+def test_search_reads_only_the_callers_mail(long: Long) -> None:
     (message,) = long.call(long.neo, Search("hello"))["messages"]
     assert message["seq"] == long.entries
     with Node(str(long.place.workspace)) as node, node.file.reading() as db:

@@ -1,13 +1,11 @@
-"""A state machine drives a node and a plain model with the same acts, and compares everything.
+"""A state machine sends the same requests to a node and to a plain model, and compares both.
 
-Identity, mail and claims, by several senders and sessions, through two nodes of one workspace that
-are closed and opened again; the engine's clock is the machine's, which lets leases end and jumps
-back and forth by hours. After every act the log has gained exactly the facts that the model says,
-at the log's time. At the end the log verifies, and folding it again, here and elsewhere, gives the
-same state.
+Several senders and sessions use identity, mail and claims, through two nodes of one workspace that
+are closed and reopened. The state machine controls the engine's clock, so leases expire and the
+clock jumps by hours. After every request, the log has exactly the new facts that the model
+predicts, at log time. At the end the log verifies, and folding it again gives the same state.
 
-Two things the model does not know: notices' wording, which is free, and times of presence, which
-are not the log's.
+The model predicts neither the wording of notices nor the times of presence.
 """
 
 import os
@@ -74,12 +72,12 @@ from world.model import COVERS, Message, Model, Refused, Target
 
 pytestmark = pytest.mark.every_engine
 
-START = 2_000_000_000_000  # a time that no clock of a test machine shows
+START = 2_000_000_000_000  # in the future of every test machine's clock
 SECOND, HOUR = 1000, 3_600_000
 OWNER = Credentials(owner=True)
 LADDER = ("accepted", "shown", "read", "acked", "declined", "expired")
 
-# otto-cli is an agent's name and a surface's sender id; so is otto-a-b, in two ways.
+# otto-cli is a possible agent and a possible surface of otto. For otto-a-b, there are two ways.
 NAMES = ("otto", "vera", "vera-cli", "otto-cli", "otto-a", "otto-a-b", "devs", "owner")
 SURFACES = (None, "cli", "a", "b", "a-b")
 RECIPIENTS = (
@@ -101,7 +99,7 @@ targets = st.one_of(
     ),
 )
 sessions = st.sampled_from((None, None, *SESSIONS))
-claims_to_be = st.sampled_from(
+claimed_senders = st.sampled_from(
     (None, None, None, None, None, None, "itself", "@itself", "@vera", "otto")
 )
 leases = st.sampled_from((1, 20, 60, 3600))
@@ -116,11 +114,12 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def step(room: str, weight: int = 1, **drawn: st.SearchStrategy[Any]) -> Callable[[Method], Method]:
-    """Makes a method a step of the machine, that often among those of its room. There is one rule
-    a room: with a rule a step, few runs would ever come to ask, answer and ack."""
+    """Register a method as a step of the machine, with a weight among the steps of its room. There
+    is one rule for each room. With one rule for each step, few runs would reach ask, answer and
+    ack."""
 
     def register(method: Method) -> Method:
-        for _ in range(weight):  # one_of counts a strategy that it is given twice only once
+        for _ in range(weight):  # one_of counts a repeated strategy only once
             drawing = st.tuples(st.just(method.__name__), st.fixed_dictionaries(drawn))
             STEPS.setdefault(room, []).append(drawing)
         return method
@@ -129,7 +128,7 @@ def step(room: str, weight: int = 1, **drawn: st.SearchStrategy[Any]) -> Callabl
 
 
 class Clock:
-    """The engine's clock: it stands still until the machine moves it."""
+    """The engine's clock. Only the state machine moves it."""
 
     def __init__(self) -> None:
         self.ms = START
@@ -139,14 +138,14 @@ class Clock:
 
 
 class Workspace(RuleBasedStateMachine):
-    """A node and its model, side by side. `tell` is the one way to act on both."""
+    """A node and its model. `tell` sends a request to both."""
 
     def __init__(self) -> None:
         super().__init__()
         self.root = tempfile.mkdtemp(prefix="interlock-machine-")
         self.clock = Clock()
         self.node = Node(tempfile.mkdtemp(dir=self.root), clock=self.clock)
-        self.beside = self.opened_beside(self.node)
+        self.other = self.second_node(self.node)
         self.model = Model()
         self.minted = 0
         self.steps_of_pause = 0
@@ -155,9 +154,8 @@ class Workspace(RuleBasedStateMachine):
         self.last_fence = 0
         self.reached: dict[tuple[str, int], str] = {}
 
-    def opened_beside(self, node: Node) -> Node:
-        """A second node on the same log: of the same file, or, where a server keeps the log, with
-        a file of its own."""
+    def second_node(self, node: Node) -> Node:
+        """Open a second node on the same log. On a shared engine, it has a file of its own."""
         if node.shared is None:
             return Node(node.directory, clock=self.clock)
         where = node.shared.where
@@ -166,10 +164,10 @@ class Workspace(RuleBasedStateMachine):
         engine = f"{where.url}?workspace={where.workspace}"
         return Node(tempfile.mkdtemp(dir=self.root), clock=self.clock, engine=engine, key=key)
 
-    # --- acting on both, and comparing
+    # --- requests to both, and the comparison
 
     def settle(self) -> None:
-        """Lets both notice how late it is, and compares what they count."""
+        """Let the node and the model record expiries, and compare their counts."""
         told = self.node.call(OWNER, ShowStatus())
         model, now = self.model, ms(told["now"])
         model.pass_time(now)
@@ -182,17 +180,17 @@ class Workspace(RuleBasedStateMachine):
         assert told["waiting"] == sum(waiter.lease > now for waiter in model.waiting)
 
     def tell(self, credentials: Credentials, act: Any) -> dict[str, Any] | None:
-        """Does the act on both; the node's answer, or None where both refuse alike."""
+        """Send the request to both. Return the node's answer, or None if both refuse it."""
         self.settle()
-        expected = self.foresee(credentials, act)
+        expected = self.predict(credentials, act)
         found = self.ask(credentials, act)
         self.compare_facts()
         assert isinstance(found, str) == isinstance(expected, str), f"{found}, not {expected}"
-        assert matches(expected, found), f"{found}, and the model says {expected}"
+        assert matches(expected, found), f"{found}, but the model predicts {expected}"
         return found if isinstance(found, dict) else None
 
-    def foresee(self, credentials: Credentials, act: Any) -> dict[str, Any] | str:
-        """The model's answer, or the code with which it refuses."""
+    def predict(self, credentials: Credentials, act: Any) -> dict[str, Any] | str:
+        """Return the model's answer, or the code of its refusal."""
         try:
             return self.model.call(credentials, act)
         except Refused as refused:
@@ -205,13 +203,13 @@ class Workspace(RuleBasedStateMachine):
             return refusal.code
 
     def compare_facts(self) -> None:
-        """The log has gained what the model says and nothing else; time and fences never fall."""
+        """Check that the log has only the predicted new facts. Time and fences never fall."""
         expected = self.model.facts
         before = self.model.seq - len(expected)
         facts = audit.show(self.node, ShowLog(after=before, limit=1000))["facts"]
         assert [fact["kind"] for fact in facts] == [kind for kind, _ in expected]
         for fact, (kind, said) in zip(facts, expected, strict=True):
-            assert matches(said, fact["outcome"]), f"{fact}, and the model says {said}"
+            assert matches(said, fact["outcome"]), f"{fact}, but the model predicts {said}"
             assert self.last_at <= ms(fact["at"]) == self.model.now
             self.last_at = ms(fact["at"])
             if kind == "claim_granted":
@@ -222,8 +220,7 @@ class Workspace(RuleBasedStateMachine):
         self.model.facts = []
 
     def token_of(self, actor: Actor) -> str:
-        """A token of one of those who have joined that opens the door now; or, at times, any
-        token that was ever minted."""
+        """Return a valid token of a registered sender, or rarely any token that was minted."""
         which, any_token = actor
         if any_token:
             return numbered(1 + which % self.minted)
@@ -231,7 +228,7 @@ class Workspace(RuleBasedStateMachine):
         return self.good_token(sender) or numbered(1 + which % self.minted)
 
     def good_token(self, sender: str) -> str | None:
-        """A token that opens the door for this sender now, with all that an agent may do."""
+        """Return a valid token of this sender with all scopes of an agent, or None."""
         for token in map(numbered, range(1, self.minted + 1)):
             known = self.model.tokens.get(id_of(token))
             if known is None or known.sender != sender or known.revoked:
@@ -242,7 +239,7 @@ class Workspace(RuleBasedStateMachine):
         return None
 
     def by(self, actor: Actor | None, session: str | None = None, says: str | None = None) -> Any:
-        """The credentials of an actor, or the owner's. `says` is the sender it says it is."""
+        """Return the credentials of an actor or the owner. `says` is the sender that it claims."""
         if actor is None:
             return OWNER
         token = self.token_of(actor)
@@ -258,7 +255,7 @@ class Workspace(RuleBasedStateMachine):
     # --- identity
 
     @initialize()
-    def some_have_joined(self) -> None:
+    def join_some_senders(self) -> None:
         for name, surface, kind, scopes in (
             ("otto", None, "agent", ()),
             ("otto", "cli", "agent", ()),
@@ -314,14 +311,14 @@ class Workspace(RuleBasedStateMachine):
         token = self.token_of(of)
         sender = self.model.tokens[id_of(token)].sender if id_of(token) in self.model.tokens else ""
         if how == "revoke all":
-            self.tell(self.by(by), RevokeToken(sender=sender or "nobody"))
+            self.tell(self.by(by), RevokeToken(sender=sender or "unknown"))
         elif how == "revoke":
             self.tell(self.by(by), RevokeToken(id=id_of(token)))
         else:
             self.rotate(token, self.by(by))
 
     def rotate(self, token: str, by: Credentials) -> None:
-        """How long the new token lasts is the rulebook's business, but it lasts."""
+        """Rotate a token. The model predicts of the new expiry only that it is in the future."""
         self.settle()
         old = self.model.tokens.get(id_of(token))
         if old is not None and old.expires_at is not None and old.expires_at <= self.model.now:
@@ -340,11 +337,11 @@ class Workspace(RuleBasedStateMachine):
         "identity",
         2,
         by=actors,
-        says=claims_to_be,
+        says=claimed_senders,
         verb=st.sampled_from((StartSession, EndSession, KeepSession)),
         session=st.sampled_from(SESSIONS),
     )
-    def go_through_a_session(self, by: Actor, says: str | None, verb: Any, session: str) -> None:
+    def use_session(self, by: Actor, says: str | None, verb: Any, session: str) -> None:
         self.tell(self.by(by, session, says), verb(session))
 
     # --- mail
@@ -354,7 +351,7 @@ class Workspace(RuleBasedStateMachine):
         4,
         by=actors,
         session=sessions,
-        says=claims_to_be,
+        says=claimed_senders,
         to=st.sampled_from(RECIPIENTS),
         type=st.sampled_from(("send", "ask")),
         text=st.sampled_from(("ready", "Grüße, 日本 🚦", "x" * 3000)),
@@ -383,7 +380,7 @@ class Workspace(RuleBasedStateMachine):
 
     @step("mail", which=indices, otherwise=rarely)
     def send_again(self, which: int, otherwise: bool) -> None:
-        """The answer was lost, so the same goes out under the same key; or something else does."""
+        """Send a request again with the same key, as after a lost answer, or change it."""
         if not self.sent_with_key:
             return
         by, act = self.sent_with_key[which % len(self.sent_with_key)]
@@ -398,16 +395,16 @@ class Workspace(RuleBasedStateMachine):
         how=st.sampled_from(("list", "read", "ack", "decline", "answer", "answer again", "redact")),
     )
     def handle(self, which: int, surface: int, stranger: Actor | None, how: str) -> None:
-        """A surface of an agent that has got the message does something with it; or somebody."""
+        """Handle a message as one of its recipients, or as another sender."""
         if not self.model.messages:
             return
         message = self.latest(which)
-        got_it = [
+        recipients = [
             sender
             for sender, agent in self.model.senders.items()
             if {sender, agent} & set(message.deliveries)
         ]
-        token = self.good_token(got_it[surface % len(got_it)]) if got_it else None
+        token = self.good_token(recipients[surface % len(recipients)]) if recipients else None
         if stranger is not None:
             token = self.token_of(stranger)
         if token is not None:
@@ -423,8 +420,8 @@ class Workspace(RuleBasedStateMachine):
             self.tell(Credentials(token=token), handling[how])
 
     @step("mail", which=indices)
-    def see_what_came_of_it(self, which: int) -> None:
-        """The sender looks at what it has sent, and whether it was answered."""
+    def check_sent_mail(self, which: int) -> None:
+        """Read a sent message and its answer as its sender."""
         if not self.model.messages:
             return
         message = self.latest(which)
@@ -435,11 +432,11 @@ class Workspace(RuleBasedStateMachine):
     @step(
         "mail",
         by=actors,
-        says=claims_to_be,
+        says=claimed_senders,
         which=st.sampled_from(("open", "open", "all")),
         limit=st.sampled_from((1, 3, 100)),
     )
-    def look(self, by: Actor, says: str | None, which: Any, limit: int) -> None:
+    def list_mail(self, by: Actor, says: str | None, which: Any, limit: int) -> None:
         self.tell(self.by(by, None, says), ListInbox(which, limit))
         self.tell(self.by(by), Whoami())
 
@@ -453,7 +450,7 @@ class Workspace(RuleBasedStateMachine):
         2,
         by=actors,
         session=sessions,
-        says=claims_to_be,
+        says=claimed_senders,
         on=targets,
         ttl_s=leases,
         wait_s=st.sampled_from((None, None, 5, 600)),
@@ -478,8 +475,10 @@ class Workspace(RuleBasedStateMachine):
         fence=st.none() | st.integers(1, 20),
         verb=st.sampled_from((RenewClaim, ReleaseClaim)),
     )
-    def meddle(self, by: Actor, session: str | None, on: On, fence: int | None, verb: Any) -> None:
-        """Anybody renews or releases anything, with or without a fence, or looks who holds it."""
+    def renew_or_release(
+        self, by: Actor, session: str | None, on: On, fence: int | None, verb: Any
+    ) -> None:
+        """Renew or release a claim as any actor, with or without a fence. Check the holder."""
         self.tell(self.by(by, session), verb(**on, fence=fence))
         self.tell(OWNER, CheckClaim(**on))
 
@@ -490,21 +489,21 @@ class Workspace(RuleBasedStateMachine):
         how=st.sampled_from(("acquire", "renew", "release", "keep")),
         ttl_s=leases,
     )
-    def go_on(self, which: int, how: str, ttl_s: int) -> None:
-        """A holder asks again for what it holds, renews it under its fence, or gives it up."""
+    def use_own_claim(self, which: int, how: str, ttl_s: int) -> None:
+        """Acquire, renew or release a claim again as its holder, or keep its session."""
         if not self.model.claims:
             return
         claim = self.model.claims[which % len(self.model.claims)]
         sender, session = claim.holder
         if token := self.good_token(sender):
             on = on_what(claim.target)
-            going_on = {
+            requests = {
                 "acquire": AcquireClaim(**on, ttl_s=ttl_s),
                 "renew": RenewClaim(**on, ttl_s=ttl_s, fence=claim.fence),
                 "release": ReleaseClaim(**on, fence=claim.fence),
                 "keep": KeepSession(session or "s1"),
             }
-            self.tell(Credentials(token=token, session=session), going_on[how])
+            self.tell(Credentials(token=token, session=session), requests[how])
 
     @step(
         "claims",
@@ -514,7 +513,7 @@ class Workspace(RuleBasedStateMachine):
         session=sessions,
         how=st.sampled_from(("wait", "wait", "wait a little", "stop waiting", "take over")),
     )
-    def want_what_another_holds(self, which: int, by: Actor, session: str | None, how: str) -> None:
+    def compete_for_claim(self, which: int, by: Actor, session: str | None, how: str) -> None:
         if not self.model.claims:
             return
         claim = self.model.claims[which % len(self.model.claims)]
@@ -529,8 +528,8 @@ class Workspace(RuleBasedStateMachine):
             self.tell(credentials, AcquireClaim(**on, wait_s=wait_s))
 
     def take_over(self, by: Credentials, target: Target, on: On) -> None:
-        """Not while anybody waits for a path: whether what is freed beside it goes to the queue
-        at once is not said. Nor while the taker waits for it itself, or takes from several."""
+        """Take a claim over. Skip cases whose outcome the model does not predict: claims of paths
+        while callers wait in a queue, and paths that meet several claims."""
         if target.paths and (self.model.waiting or len(self.model.meeting(target)) > 1):
             return
         self.tell(by, StopWaiting(**on))
@@ -552,11 +551,11 @@ class Workspace(RuleBasedStateMachine):
         steps=st.integers(1, 4),
     )
     def manage(self, by: Actor | None, how: str, name: str, members: list[str], steps: int) -> None:
-        """Somebody changes who may be written to, or pauses everything for a few steps."""
+        """Change the rule for recipients or a group, or pause the workspace for a few steps."""
         managing = {
             "strict": ChangeSetting("recipients", "strict"),
             "open": ChangeSetting("recipients", "open"),
-            "pause": Pause("a look around"),
+            "pause": Pause("an inspection"),
             "group": CreateGroup(name, tuple(members)),
         }
         self.steps_of_pause = steps
@@ -564,7 +563,7 @@ class Workspace(RuleBasedStateMachine):
 
     @step("clock", 3, seconds=st.sampled_from((0.001, 0.007, 1, 8, 25, 61, 1800, 3660)))
     def tick(self, seconds: float) -> None:
-        """The clock runs on. While it is behind the log, it takes the log along at half speed."""
+        """Advance the clock. While it is behind the log, log time advances at half speed."""
         before, by = self.log_time(), int(seconds * SECOND)
         self.clock.ms += by
         now = self.log_time()
@@ -576,61 +575,61 @@ class Workspace(RuleBasedStateMachine):
 
     @step("clock", hours=st.sampled_from((-5, -2, -1, 1, 2, 5)))
     def jump(self, hours: int) -> None:
-        """Somebody sets the clock. The next turn notices, though it may have nothing to write."""
+        """Set the clock. The next turn notices it, even if it writes nothing."""
         self.clock.ms += hours * HOUR
         assert self.log_time() >= self.last_at
         self.settle()
-        as_it_is = "strict" if self.model.strict else "open"
-        self.tell(OWNER, ChangeSetting("recipients", as_it_is))
+        current = "strict" if self.model.strict else "open"
+        self.tell(OWNER, ChangeSetting("recipients", current))
 
     def log_time(self) -> int:
         with self.node.file.reading() as db:
             return self.node.engine.now(self.node.engine.head(db))
 
     @step("workspace", opens_again=st.booleans())
-    def go_through_the_other_node(self, opens_again: bool) -> None:
-        self.node, self.beside = self.beside, self.node
+    def use_other_node(self, opens_again: bool) -> None:
+        self.node, self.other = self.other, self.node
         if opens_again:
             self.node.close()
             self.node = Node(self.node.directory, clock=self.clock)
         catch_up(self.node)
 
-    # --- one rule a room
+    # --- one rule for each room
 
     @rule(step=st.one_of(STEPS["identity"]))
-    def see_to_identity(self, step: Step) -> None:
+    def identity_step(self, step: Step) -> None:
         self.take([step])
 
     @rule(steps=st.lists(st.one_of(STEPS["mail"]), min_size=2, max_size=6))
-    def see_to_mail(self, steps: list[Step]) -> None:
+    def mail_steps(self, steps: list[Step]) -> None:
         self.take(steps)
 
     @rule(steps=st.lists(st.one_of(STEPS["claims"]), min_size=2, max_size=6))
-    def see_to_claims(self, steps: list[Step]) -> None:
+    def claim_steps(self, steps: list[Step]) -> None:
         self.take(steps)
 
     @rule(step=st.one_of(STEPS["workspace"]))
-    def see_to_the_workspace(self, step: Step) -> None:
+    def workspace_step(self, step: Step) -> None:
         self.take([step])
 
     @rule(step=st.one_of(STEPS["clock"]))
-    def see_to_the_clock(self, step: Step) -> None:
+    def clock_step(self, step: Step) -> None:
         self.take([step])
 
     def take(self, steps: list[Step]) -> None:
         for name, drawn in steps:
             getattr(self, name)(**drawn)
-            self.nothing_is_held_twice()
+            self.check_that_no_claim_has_two_holders()
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
-    def a_pause_ends(self) -> None:
+    def end_pause(self) -> None:
         self.steps_of_pause -= 1
         if self.model.paused and self.steps_of_pause < 0:
             self.tell(OWNER, Resume())
 
-    def nothing_is_held_twice(self) -> None:
+    def check_that_no_claim_has_two_holders(self) -> None:
         listed = self.tell(OWNER, ListClaims())
         found = listed["claims"] if listed else []
         items = [claim["item"] for claim in found if "item" in claim]
@@ -643,8 +642,8 @@ class Workspace(RuleBasedStateMachine):
                         assert not covered(one["paths"]) & covered(other["paths"])
 
     @invariant()
-    def mail_is_where_the_model_has_it_and_never_goes_back(self) -> None:
-        """Looked at in the tables themselves, since listing an inbox would change it."""
+    def check_mail_states(self) -> None:
+        """Compare the states of mail with the model. Listing an inbox would change them."""
         with self.node.file.reading() as db:
             boxes = db.execute("SELECT recipient, open, unread FROM mail_boxes").fetchall()
             rows: list[Any] = db.execute(
@@ -666,32 +665,32 @@ class Workspace(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.settle()
-            self.the_log_verifies_and_folds_to_the_same_state()
+            self.check_log_and_state()
         finally:
             self.node.close()
-            self.beside.close()
+            self.other.close()
             shutil.rmtree(self.root)
 
-    def the_log_verifies_and_folds_to_the_same_state(self) -> None:
+    def check_log_and_state(self) -> None:
         verified = audit.verify(self.node)
         assert verified["ok"], verified
         assert verified["entries"] == self.model.seq
         digest = upkeep.state_digest(self.node)
-        catch_up(self.beside)
-        assert upkeep.state_digest(self.beside) == digest
-        assert folded_elsewhere(self.node) == digest
+        catch_up(self.other)
+        assert upkeep.state_digest(self.other) == digest
+        assert digest_of_second_node(self.node) == digest
         rebuilt = upkeep.rebuild(self.node, OWNER)
         assert (rebuilt["changed"], rebuilt["digest"]) == (False, digest)
 
 
 def catch_up(node: Node) -> None:
-    """What an answer's `seq` is for: whoever goes to another node finds what it did before."""
+    """Catch up, as a node does for a caller that sends the `seq` of an earlier answer."""
     if node.shared is not None:
         node.catch_up()
 
 
-def folded_elsewhere(node: Node) -> str:
-    """The digest that a second node comes to, which is given the log and no state."""
+def digest_of_second_node(node: Node) -> str:
+    """Return the state digest of a node that folds only a copy of the log."""
     with tempfile.TemporaryDirectory(prefix="interlock-second-") as directory:
         file = LogFile(directory)
         engine = SqliteEngine(file)
@@ -729,8 +728,8 @@ def ms(text: str) -> int:
 
 
 def matches(expected: Any, found: Any) -> bool:
-    """Whether everything expected is there; None is expected to be absent. Claims made at one
-    instant may come in any order."""
+    """Whether the answer has all expected members. A member with None must be absent. Claims of one
+    instant may be in any order."""
     if isinstance(expected, dict):
         return all(
             name not in found if value is None else name in found and matches(value, found[name])
@@ -759,10 +758,10 @@ def run(examples: int) -> None:
     )
 
 
-def test_the_node_does_what_the_model_says_whatever_the_clock_does() -> None:
+def test_node_matches_the_model_while_the_clock_jumps() -> None:
     run(examples=25)
 
 
 @pytest.mark.long
-def test_the_node_does_what_the_model_says_in_many_runs() -> None:
+def test_node_matches_the_model_in_many_runs() -> None:
     run(examples=100)

@@ -1,4 +1,4 @@
-"""Many processes on one workspace: one winner, nothing lost, nobody starved, nobody misled."""
+"""Many processes on one workspace: one winner, no lost write, no starvation, correct answers."""
 
 import contextlib
 import fcntl
@@ -61,7 +61,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 def keep(node: Node, *senders: str) -> dict[str, str]:
-    """Registers senders and keeps their tokens where commands find them."""
+    """Register senders, and store their tokens where commands find them."""
     tokens = join_all(node, *senders)
     for sender, token in tokens.items():
         with CredentialStore(node.directory).slot() as keep:
@@ -79,21 +79,21 @@ def start(directory: str, tmp_path: Path, *words: str) -> "subprocess.Popen[byte
 
 
 def finish(started: "subprocess.Popen[bytes]", limit_s: float = LIMIT_S) -> tuple[int, Json]:
-    """The exit status and the one document of a command."""
+    """Return the exit status and the JSON document of a command."""
     try:
-        out, complaint = started.communicate(timeout=limit_s)
+        out, stderr = started.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         started.kill()
         started.communicate()
         raise
-    assert complaint == b""
+    assert stderr == b""
     answer: Json = json.loads(out)
     return started.returncode, answer
 
 
 @contextlib.contextmanager
 def running(started: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
-    """A command that is ended with the block, if it has not ended by itself."""
+    """Kill the command at the end of the block if it still runs."""
     try:
         yield started
     finally:
@@ -102,7 +102,7 @@ def running(started: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[by
 
 
 def only_winner(answers: dict[str, Json]) -> Json:
-    """The claim of the one that acquired; all others were told that it is the holder."""
+    """Return the claim of the only winner. All other answers name it as the holder."""
     won = [answer for answer in answers.values() if answer.get("acquired")]
     assert len(won) == 1, answers
     claim: Json = won[0]["claim"]
@@ -174,7 +174,7 @@ def test_one_of_32_commands_started_together_wins_each_of_10_rounds(
 
 
 def queued(node: Node) -> list[str]:
-    """Who stood in line, in the order of the log."""
+    """Return the senders in the queue, in the order of the log."""
     return [fact["sender"] for fact in facts(node, "claim_awaited")]
 
 
@@ -182,7 +182,7 @@ def held_by(node: Node, item: str) -> list[str]:
     return [claim["holder"] for claim in node.call(OWNER, CheckClaim(item=item))["claims"]]
 
 
-def test_waiting_commands_are_served_in_the_order_in_which_they_asked(
+def test_waiting_commands_get_the_claim_in_the_order_of_their_requests(
     node: Node, tmp_path: Path
 ) -> None:
     names = ["carla", "anton", "berta", "dora"]
@@ -212,10 +212,10 @@ def test_waiting_commands_are_served_in_the_order_in_which_they_asked(
     assert held_by(node, "B-1") == []
 
 
-def test_a_waiter_that_was_killed_is_passed_over_once_it_gives_no_sign_of_life(
+def test_killed_waiter_loses_its_place_when_its_lease_expires(
     directory: str, tmp_path: Path
 ) -> None:
-    """The test moves the clock past the lease of the killed waiter, and not past the other one."""
+    """The test moves the clock past the lease of the killed waiter only."""
     clock = MovedClock()
     with Node(directory, clock=clock) as node:
         tokens = keep(node, "holder", "dead", "alive")
@@ -229,7 +229,9 @@ def test_a_waiter_that_was_killed_is_passed_over_once_it_gives_no_sign_of_life(
         second = start(directory, tmp_path, *asks, "--wait", "120s", "--from", "alive")
         with running(second) as alive:
             until(lambda: queued(node) == ["@dead", "@alive"])
-            assert facts(node, "claim_wait_ended") == [], "a killed waiter does not leave by itself"
+            assert facts(node, "claim_wait_ended") == [], (
+                "a killed waiter does not leave the queue itself"
+            )
             lease = facts(node, "claim_awaited")[0]["outcome"]["lease"]
             clock.ahead += max(0, lease + 1 - clock())
             node.call(holder, ReleaseClaim(item="B-1"))
@@ -240,10 +242,8 @@ def test_a_waiter_that_was_killed_is_passed_over_once_it_gives_no_sign_of_life(
         assert granted == ["holder", "alive"]
 
 
-def test_what_was_handed_to_a_waiter_that_was_killed_goes_on_to_the_next(
-    directory: str, tmp_path: Path
-) -> None:
-    """The dead waiter gets it for a short lease only. The test moves the clock past that."""
+def test_claim_of_a_killed_waiter_passes_to_the_next(directory: str, tmp_path: Path) -> None:
+    """The dead waiter gets the claim with a short lease. The test moves the clock past it."""
     moved = tmp_path / "moved"
     moved.write_text("0")
     with Node(directory, clock=lambda: time.time_ns() // 10**6 + int(moved.read_text())) as node:
@@ -316,19 +316,19 @@ def wait_for_mail(directory: str, tmp_path: Path) -> "subprocess.Popen[bytes]":
 
 
 def is_waiting(directory: str) -> bool:
-    """Whether somebody listens for the reader's mail, as others see it."""
+    """Whether presence shows that a client listens for the reader's mail."""
     return Presence(directory).reach(["reader"], 0)[0] == "wakes"
 
 
-def hung(bells: str) -> int:
-    """How many bells hang; one that is still being made does not."""
+def pipes_in(bells: str) -> int:
+    """Return the number of doorbell pipes, without drafts."""
     if not os.path.isdir(bells):
         return 0
     return len([name for name in os.listdir(bells) if not name.startswith(".")])
 
 
-def arrives(node: Node, tokens: dict[str, str], reader: "subprocess.Popen[bytes]") -> None:
-    """Sends from this process, and sees that the waiting command ends with it."""
+def check_arrival(node: Node, tokens: dict[str, str], reader: "subprocess.Popen[bytes]") -> None:
+    """Send a message from this process, and check that the waiting command returns it."""
     node.call(Credentials(token=tokens["sender"]), SendMessage("@reader", {"text": "up"}, "send"))
     status, answer = finish(reader)
     assert status == 0
@@ -339,42 +339,36 @@ def test_a_waiting_reader_is_woken_by_another_process(node: Node, tmp_path: Path
     tokens = keep(node, "sender", "reader")
     with running(wait_for_mail(node.directory, tmp_path)) as reader:
         bells = os.path.join(node.directory, "bells")
-        until(lambda: is_waiting(node.directory) and hung(bells) == 1)
-        arrives(node, tokens, reader)
+        until(lambda: is_waiting(node.directory) and pipes_in(bells) == 1)
+        check_arrival(node, tokens, reader)
     assert os.listdir(bells) == []
 
 
-def test_mail_arrives_at_a_waiting_reader_whose_bell_was_taken_down(
-    node: Node, tmp_path: Path
-) -> None:
+def test_waiting_reader_gets_mail_after_its_pipe_was_deleted(node: Node, tmp_path: Path) -> None:
     tokens = keep(node, "sender", "reader")
     with running(wait_for_mail(node.directory, tmp_path)) as reader:
         bells = os.path.join(node.directory, "bells")
-        until(lambda: is_waiting(node.directory) and hung(bells) == 1)
+        until(lambda: is_waiting(node.directory) and pipes_in(bells) == 1)
         shutil.rmtree(bells)
         Path(bells).write_text("not a directory")
-        arrives(node, tokens, reader)
+        check_arrival(node, tokens, reader)
 
 
-def test_mail_arrives_at_a_waiting_reader_where_no_bell_can_be_hung(
-    node: Node, tmp_path: Path
-) -> None:
+def test_waiting_reader_gets_mail_without_a_pipe(node: Node, tmp_path: Path) -> None:
     tokens = keep(node, "sender", "reader")
     bells = os.path.join(node.directory, "bells")
     shutil.rmtree(bells, ignore_errors=True)
     Path(bells).write_text("not a directory")
     with running(wait_for_mail(node.directory, tmp_path)) as reader:
         until(lambda: is_waiting(node.directory) or reader.poll() is not None)
-        arrives(node, tokens, reader)
+        check_arrival(node, tokens, reader)
 
 
-def test_a_bell_left_by_a_killed_reader_is_taken_down_by_the_next_ring(
-    node: Node, tmp_path: Path
-) -> None:
+def test_next_commit_deletes_the_pipe_of_a_killed_reader(node: Node, tmp_path: Path) -> None:
     tokens = keep(node, "sender", "reader")
     bells = os.path.join(node.directory, "bells")
     with running(wait_for_mail(node.directory, tmp_path)) as reader:
-        until(lambda: is_waiting(node.directory) and hung(bells) == 1)
+        until(lambda: is_waiting(node.directory) and pipes_in(bells) == 1)
         reader.kill()
     assert len(os.listdir(bells)) == 1
     act = SendMessage("@reader", {"text": "up"}, "send")
@@ -383,11 +377,11 @@ def test_a_bell_left_by_a_killed_reader_is_taken_down_by_the_next_ring(
     assert sent["deliveries"][0]["reach"] != "wakes"
 
 
-# --- making a workspace
+# --- creating a workspace
 
 
 @pytest.mark.parametrize("there", ["absent", "empty"])
-def test_16_processes_that_make_one_workspace_at_the_same_instant_agree(
+def test_16_processes_create_one_workspace_at_the_same_instant(
     there: str, tmp_path: Path, gate: Gate
 ) -> None:
     with workers(16) as makers:
@@ -405,7 +399,7 @@ def test_16_processes_that_make_one_workspace_at_the_same_instant_agree(
             assert len(os.listdir(os.path.join(directory, "keys"))) == 1
 
 
-def test_a_process_that_comes_while_another_makes_the_workspace_finds_it_made(
+def test_process_that_opens_during_creation_finds_the_workspace(
     directory: str,
 ) -> None:
     with Worker() as late:
@@ -418,7 +412,7 @@ def test_a_process_that_comes_while_another_makes_the_workspace_finds_it_made(
     assert "refused" not in answer, answer
 
 
-def test_16_commands_that_make_one_workspace_at_once_agree(directory: str, tmp_path: Path) -> None:
+def test_16_commands_create_one_workspace_at_once(directory: str, tmp_path: Path) -> None:
     started = [
         start(directory, tmp_path, "join", f"agent-{number}", "--surface", "cli")
         for number in range(16)
@@ -433,7 +427,7 @@ def test_16_commands_that_make_one_workspace_at_once_agree(directory: str, tmp_p
         assert audit.verify(node)["ok"]
 
 
-# --- a writer that stands still
+# --- a suspended writer
 
 
 def turn_is_held(directory: str) -> bool:
@@ -447,7 +441,7 @@ def turn_is_held(directory: str) -> bool:
 
 @contextlib.contextmanager
 def stopped_writer(directory: str, token: str, text: str) -> Iterator[Worker]:
-    """A process stopped in the middle of a send: all is written, nothing is committed."""
+    """Suspend a process in the middle of a send, after its writes and before COMMIT."""
     with Worker() as writer:
         writer.ask(do="open_stopping", directory=directory)
         writer.tell(do="stop_before_commit", token=token, to="@reader", text=text)
@@ -462,7 +456,7 @@ def texts(node: Node, token: str) -> list[str]:
     return [message["payload"]["text"] for message in whole_inbox(node, token)]
 
 
-def test_beside_a_stopped_writer_others_are_refused_in_time_and_write_nothing(node: Node) -> None:
+def test_suspended_writer_makes_others_fail_in_time_without_a_write(node: Node) -> None:
     tokens = join_all(node, "sleeper", "other", "reader")
     with Worker() as other:
         other.ask(do="open", directory=node.directory, patience_s=0.5)
@@ -471,18 +465,18 @@ def test_beside_a_stopped_writer_others_are_refused_in_time_and_write_nothing(no
             refused = other.ask(**send(tokens["other"], "refused"))
             assert time.monotonic() - before < 10
             assert refused["refused"] == "ENGINE_UNAVAILABLE", refused
-            assert texts(node, tokens["reader"]) == []  # whoever only looks is not held up
+            assert texts(node, tokens["reader"]) == []  # reads do not wait
             sleeper.signal(signal.SIGCONT)
             assert sleeper.hear()["accepted"]
         other.ask(do="patience", seconds=LIMIT_S)
-        # The node that was refused serves the next call, and what it refused never comes after.
+        # The refused node serves the next call, and never executes the refused write.
         assert other.ask(**send(tokens["other"], "later"))["accepted"]
     assert texts(node, tokens["reader"]) == ["slow", "later"], refused["message"]
-    assert "nothing was done" in refused["message"]
+    assert "Nothing was done" in refused["message"]
     assert audit.verify(node)["ok"]
 
 
-def test_a_process_that_was_refused_beside_a_stopped_writer_can_end(node: Node) -> None:
+def test_process_refused_because_of_a_suspended_writer_can_end(node: Node) -> None:
     tokens = join_all(node, "sleeper", "other", "reader")
     with stopped_writer(node.directory, tokens["sleeper"], "slow"), Worker() as other:
         other.ask(do="open", directory=node.directory, patience_s=0.5)
@@ -496,7 +490,7 @@ def test_a_process_that_was_refused_beside_a_stopped_writer_can_end(node: Node) 
     assert audit.verify(node)["ok"]
 
 
-def test_a_stopped_writer_that_is_killed_has_written_nothing(node: Node) -> None:
+def test_suspended_writer_that_is_killed_has_written_nothing(node: Node) -> None:
     tokens = join_all(node, "sleeper", "other", "reader")
     with Worker() as other:
         other.ask(do="open", directory=node.directory)
@@ -508,12 +502,12 @@ def test_a_stopped_writer_that_is_killed_has_written_nothing(node: Node) -> None
     assert audit.verify(node)["ok"]
 
 
-# --- verifying beside writers
+# --- verifying concurrently with writers
 
 
-def test_verifying_while_others_write_finds_no_damage(node: Node) -> None:
-    """Checkpoints are kept beside the log as it grows; one that is newer than the look at the
-    log must not be mistaken for a log that was cut off."""
+def test_verify_finds_no_damage_while_others_write(node: Node) -> None:
+    """The writers store new checkpoints meanwhile. A checkpoint that is newer than the snapshot of
+    the log must not look like a cut tail."""
     tokens = join_all(node, "writer")
     writer = Credentials(token=tokens["writer"])
     with Worker() as verifier:
@@ -528,14 +522,13 @@ def test_verifying_while_others_write_finds_no_damage(node: Node) -> None:
     assert audit.verify(node)["ok"]
 
 
-# --- restoring beside writers
+# --- restoring concurrently with writers
 
 
-def test_what_is_written_while_a_backup_is_restored_is_kept_with_what_is_abandoned(
+def test_write_during_a_restore_is_refused_or_in_the_abandoned_log(
     node: Node, tmp_path: Path
 ) -> None:
-    """A writer beside a restore is refused, or its act is among those that were set aside: what
-    was answered is never gone without a trace."""
+    """An accepted write never disappears without a trace."""
     tokens = join_all(node, "writer", "reader")
     upkeep.backup(node, OWNER, str(tmp_path / "backup"))
     with workers(2) as (restorer, writer):

@@ -1,5 +1,5 @@
-"""How a workspace comes back: a state made again from its log, a fork that is noticed, and a backup
-that is taken while others write and restored as a new epoch."""
+"""Recovery: rebuild the state from the log, detect forks, make backups during writes, and restore a
+backup as a new epoch."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ def test_a_rebuild_gives_the_same_state(sample: Sample) -> None:
     assert (rebuilt["entries"], rebuilt["schema"]) == (sample.entries, folding.SCHEMA)
 
 
-def test_a_state_that_was_dropped_is_made_again_when_the_workspace_is_opened(
+def test_opening_rebuilds_a_dropped_state(
     sample: Sample,
 ) -> None:
     with sqlite(sample) as db:
@@ -62,23 +62,23 @@ def test_a_state_that_was_dropped_is_made_again_when_the_workspace_is_opened(
     assert verified(sample)["ok"]
 
 
-def test_a_state_of_another_schema_is_made_again_when_the_workspace_is_opened(
+def test_opening_rebuilds_a_state_of_another_schema(
     sample: Sample,
 ) -> None:
     with sqlite(sample) as db:
-        db.execute("UPDATE state_position SET schema = '0-of-long-ago'")
-        db.execute("DROP TABLE claims_held; CREATE TABLE claims_of_long_ago(x)")
+        db.execute("UPDATE state_position SET schema = '0-older'")
+        db.execute("DROP TABLE claims_held; CREATE TABLE claims_of_old_schema(x)")
         db.execute("ALTER TABLE mail_messages ADD COLUMN more TEXT")
     with sample.open() as node:
         assert upkeep.state_digest(node) == sample.digest
         with node.file.reading() as reader:
             left = reader.execute(
-                "SELECT 1 FROM sqlite_schema WHERE name = 'claims_of_long_ago'"
+                "SELECT 1 FROM sqlite_schema WHERE name = 'claims_of_old_schema'"
             ).fetchall()
         assert left == []
 
 
-def test_a_state_that_was_tampered_with_is_put_right_by_a_rebuild(sample: Sample) -> None:
+def test_rebuild_fixes_a_tampered_state(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("UPDATE mail_messages SET sender = 'vera'")
         db.execute("DELETE FROM mail_boxes")
@@ -88,14 +88,14 @@ def test_a_state_that_was_tampered_with_is_put_right_by_a_rebuild(sample: Sample
         assert upkeep.state_digest(node) == sample.digest
 
 
-def test_a_state_that_lost_a_table_is_put_right_by_a_rebuild(sample: Sample) -> None:
+def test_rebuild_fixes_a_state_without_a_table(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("DROP TABLE mail_boxes")
     with sample.open() as node:
         assert upkeep.rebuild(node, OWNER)["digest"] == sample.digest
 
 
-def test_a_rebuild_works_while_something_is_due(workspace: Workspace) -> None:
+def test_rebuild_works_while_expiries_are_due(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     for number in range(3):
         workspace.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
@@ -107,7 +107,7 @@ def test_a_rebuild_works_while_something_is_due(workspace: Workspace) -> None:
 def test_a_state_behind_the_log_catches_up(
     original_sample: Sample, sample: Sample, tmp_path: Path
 ) -> None:
-    """One file rules that out by its transactions; a file put together by hand does not."""
+    """Transactions prevent this in one file, so the test builds the file by hand."""
     with sample.open() as node:
         for number in range(7):
             send_text(node, sample.otto, "@vera", f"newer {number}")
@@ -133,13 +133,13 @@ def test_a_state_behind_the_log_catches_up(
 
 
 def state_ahead(db: apsw.Connection) -> None:
-    """The log knows less than the state was folded from."""
+    """Make the log shorter than the state."""
     cut(db, ends(db)[0] - 3)
     rewind_head(db)
 
 
 def state_of_another_log(db: apsw.Connection) -> None:
-    """As long as the log, and not the same."""
+    """Change the last entry, so that the state belongs to another log of the same length."""
     seq = ends(db)[0]
     header = decode(header_at(db, seq))
     db.execute(
@@ -148,8 +148,8 @@ def state_of_another_log(db: apsw.Connection) -> None:
     rewind_head(db)
 
 
-def log_that_leads_elsewhere(db: apsw.Connection) -> None:
-    """Longer than what the state was folded from, and not its continuation."""
+def log_of_another_branch(db: apsw.Connection) -> None:
+    """Make the log longer than the state, but not its continuation."""
     state_of_another_log(db)
     seq, last, _ = ends(db)
     next_one = decode(header_at(db, seq)) | {"seq": seq + 1, "prev": last}
@@ -158,12 +158,12 @@ def log_that_leads_elsewhere(db: apsw.Connection) -> None:
 
 
 each_fork = pytest.mark.parametrize(
-    "fork", [state_ahead, state_of_another_log, log_that_leads_elsewhere]
+    "fork", [state_ahead, state_of_another_log, log_of_another_branch]
 )
 
 
 @each_fork
-def test_nothing_is_written_on_a_fork(
+def test_node_writes_nothing_on_a_fork(
     sample: Sample, fork: Callable[[apsw.Connection], None]
 ) -> None:
     with sqlite(sample) as db:
@@ -175,7 +175,7 @@ def test_nothing_is_written_on_a_fork(
                 send_text(node, sample.otto, "@vera", "into the dark")
             with pytest.raises(LogDamaged, match="forks"):
                 node.call(sample.otto, AcquireClaim(item="B-9"))
-        # What only looks is answered from the state, or refused with a code.
+        # A read is answered from the state, or refused with a code.
         with suppress(Refusal):
             node.call(OWNER, ListAgents())
         assert not audit.verify(node)["ok"]
@@ -186,7 +186,7 @@ def test_nothing_is_written_on_a_fork(
 
 
 @each_fork
-def test_a_backup_settles_a_fork(
+def test_restore_ends_a_fork(
     sample: Sample, fork: Callable[[apsw.Connection], None], tmp_path: Path
 ) -> None:
     with sample.open() as node:
@@ -201,9 +201,7 @@ def test_a_backup_settles_a_fork(
         assert audit.verify(node)["ok"]
 
 
-def test_a_backup_settles_a_fork_while_something_is_due(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_restore_ends_a_fork_while_expiries_are_due(workspace: Workspace, tmp_path: Path) -> None:
     otto = workspace.join("otto")
     workspace.call(otto, AcquireClaim(item="B-1", ttl_s=60))
     upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
@@ -234,9 +232,7 @@ def half_the_file(sample: Sample) -> None:
     sample.file.write_bytes(sample.file.read_bytes()[: sample.file.stat().st_size // 2])
 
 
-def test_a_damaged_log_is_refused_with_a_code_and_a_backup_replaces_it(
-    sample: Sample, tmp_path: Path
-) -> None:
+def test_damaged_log_is_refused_and_a_backup_replaces_it(sample: Sample, tmp_path: Path) -> None:
     with sample.open() as node:
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     unreadable_header_and_no_state(sample)
@@ -248,7 +244,7 @@ def test_a_damaged_log_is_refused_with_a_code_and_a_backup_replaces_it(
 
 
 @pytest.mark.parametrize("damage", [pages_of_noise, half_the_file])
-def test_a_file_that_sqlite_cannot_read_is_left_alone_and_its_backup_starts_a_new_workspace(
+def test_unreadable_file_stays_unchanged_and_its_backup_makes_a_new_workspace(
     sample: Sample, damage: Callable[[Sample], None], tmp_path: Path
 ) -> None:
     with sample.open() as node:
@@ -264,7 +260,7 @@ def test_a_file_that_sqlite_cannot_read_is_left_alone_and_its_backup_starts_a_ne
     assert owner_command(tmp_path / "new", "audit", "verify")[1]["ok"]
 
 
-# --- a workspace that was only half made
+# --- an incomplete workspace
 
 
 def an_empty_file(directory: Path) -> None:
@@ -296,7 +292,7 @@ def an_empty_log_and_state(directory: Path) -> None:
     "half",
     [an_empty_file, a_marked_file, an_empty_log, an_empty_log_and_a_key, an_empty_log_and_state],
 )
-def test_a_workspace_that_was_half_made_is_made_whole(
+def test_opening_completes_an_incomplete_workspace(
     tmp_path: Path, half: Callable[[Path], None]
 ) -> None:
     half(tmp_path)
@@ -329,7 +325,7 @@ node.close()
 
 
 class Writer:
-    """Another process that sends without pause, and says which messages were accepted."""
+    """Another process that sends without a pause, and prints the ids of accepted messages."""
 
     def __init__(self, sample: Sample, stop: Path) -> None:
         words = [str(sample.directory), str(sample.otto.token), str(stop)]
@@ -340,7 +336,7 @@ class Writer:
         self.accepted: list[str] = []
 
     def hear(self, count: int) -> None:
-        """Waits until that many more were accepted."""
+        """Wait until the node has accepted `count` further messages."""
         assert self.process.stdout is not None
         for _ in range(count):
             self.accepted.append(self.process.stdout.readline().strip())
@@ -354,7 +350,7 @@ class Writer:
 
 @pytest.fixture
 def writer(sample: Sample, tmp_path: Path) -> Iterator[Writer]:
-    """A process that writes to the sample until it is told to stop."""
+    """Start a process that writes to the sample until `finish`."""
     writer = Writer(sample, tmp_path / "stop")
     yield writer
     writer.process.kill()
@@ -362,7 +358,7 @@ def writer(sample: Sample, tmp_path: Path) -> Iterator[Writer]:
 
 
 def opened(backup: Path, directory: Path) -> Node:
-    """A backup as a workspace of its own."""
+    """Open a backup as a separate workspace."""
     directory.mkdir()
     shutil.copy(backup, directory / "log.db")
     return Node(str(directory))
@@ -373,7 +369,7 @@ def message_ids(node: Node) -> set[str]:
         return {str(id) for (id,) in db.execute("SELECT id FROM mail_messages")}
 
 
-def test_a_backup_is_whole_while_another_process_writes(
+def test_backup_is_complete_while_another_process_writes(
     sample: Sample, writer: Writer, tmp_path: Path
 ) -> None:
     with sample.open() as node:
@@ -393,9 +389,7 @@ def test_a_backup_is_whole_while_another_process_writes(
         assert audit.verify(node)["ok"]
 
 
-def test_a_backup_goes_into_a_new_file_and_is_for_its_owners_eyes(
-    sample: Sample, tmp_path: Path
-) -> None:
+def test_backup_needs_a_new_file_and_has_mode_600(sample: Sample, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     with sample.open() as node:
         upkeep.backup(node, OWNER, str(target))
@@ -415,7 +409,7 @@ def test_a_backup_goes_into_a_new_file_and_is_for_its_owners_eyes(
 
 
 class Restored(NamedTuple):
-    """A workspace that lived on after its backup, and was then restored from it."""
+    """A workspace that was used after its backup, and then restored from it."""
 
     sample: Sample
     node: Node
@@ -427,7 +421,7 @@ class Restored(NamedTuple):
 
 @pytest.fixture
 def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
-    """The sample after a restore, with the fences that it had granted before."""
+    """Restore the sample. Return it with the fences that it granted before."""
     backup = str(tmp_path / "backup.db")
     with sample.open() as node:
         fences = [node.call(sample.otto, AcquireClaim(item="B-7"))["claim"]["fence"]]
@@ -441,7 +435,7 @@ def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
         yield Restored(sample, node, answer, lost, fences, late)
 
 
-def test_a_restore_starts_an_epoch_that_names_what_it_abandons(restored: Restored) -> None:
+def test_restore_starts_an_epoch_that_names_the_abandoned_log(restored: Restored) -> None:
     facts = audit.show(restored.node, ShowLog(kind="epoch_started"))["facts"]
     assert [fact["epoch"] for fact in facts] == [1]
     abandoned = facts[0]["outcome"]["abandoned"]
@@ -455,7 +449,7 @@ def note_root(note: str) -> str:
     return base64.b64decode(note.split("\n")[2]).hex()
 
 
-def test_a_restored_log_verifies_and_is_what_the_backup_was(restored: Restored) -> None:
+def test_restored_log_verifies_and_equals_the_backup(restored: Restored) -> None:
     found = audit.verify(restored.node)
     assert found["ok"], found
     assert audit.verify(restored.node, restored.sample.note)["ok"]
@@ -463,11 +457,11 @@ def test_a_restored_log_verifies_and_is_what_the_backup_was(restored: Restored) 
     assert not upkeep.rebuild(restored.node, OWNER)["changed"]
 
 
-def test_a_checkpoint_of_the_abandoned_log_no_longer_fits(restored: Restored) -> None:
+def test_checkpoint_of_the_abandoned_log_does_not_verify(restored: Restored) -> None:
     assert not audit.verify(restored.node, restored.late_note)["ok"]
 
 
-def test_checkpoints_of_the_abandoned_log_are_set_aside_and_kept(restored: Restored) -> None:
+def test_restore_moves_the_checkpoints_of_the_abandoned_log(restored: Restored) -> None:
     assert restored.node.keys.kept() == []
     aside = [
         path.read_text()
@@ -477,13 +471,13 @@ def test_checkpoints_of_the_abandoned_log_are_set_aside_and_kept(restored: Resto
     assert restored.late_note in aside
 
 
-def test_the_abandoned_log_is_kept_beside(restored: Restored, tmp_path: Path) -> None:
+def test_restore_saves_the_abandoned_log(restored: Restored, tmp_path: Path) -> None:
     with opened(Path(restored.answer["abandoned"]), tmp_path / "abandoned") as abandoned:
         assert audit.verify(abandoned, restored.late_note)["ok"]
         assert restored.lost["id"] in message_ids(abandoned)
 
 
-def test_nothing_half_done_is_left_by_a_restore(restored: Restored) -> None:
+def test_restore_leaves_no_drafts(restored: Restored) -> None:
     left = [path.name for path in restored.sample.directory.iterdir()]
     assert not [name for name in left if name.startswith("restoring")]
 
@@ -502,9 +496,7 @@ def test_tokens_are_suspended_until_they_are_reaffirmed(restored: Restored) -> N
     node.call(fresh, Whoami())
 
 
-def test_a_token_revoked_after_the_backup_is_not_alive_again(
-    sample: Sample, tmp_path: Path
-) -> None:
+def test_token_revoked_after_the_backup_stays_invalid(sample: Sample, tmp_path: Path) -> None:
     backup = str(tmp_path / "backup.db")
     with sample.open() as node:
         upkeep.backup(node, OWNER, backup)
@@ -514,7 +506,7 @@ def test_a_token_revoked_after_the_backup_is_not_alive_again(
             node.call(sample.otto, Whoami())
 
 
-def test_fences_go_on_above_all_that_were_ever_given(restored: Restored) -> None:
+def test_fences_after_a_restore_exceed_all_earlier_fences(restored: Restored) -> None:
     node, sample = restored.node, restored.sample
     node.call(OWNER, ReaffirmTokens())
     for item in ("late-0", "late-1", "new"):
@@ -534,7 +526,7 @@ def test_mail_and_search_work_after_a_restore(restored: Restored) -> None:
     assert blob["payload"]["text"] == LARGE
 
 
-def test_a_workspace_can_be_restored_again_and_again(restored: Restored, tmp_path: Path) -> None:
+def test_workspace_can_be_restored_several_times(restored: Restored, tmp_path: Path) -> None:
     node = restored.node
     for epoch in (2, 3, 4):
         told = upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))
@@ -613,7 +605,7 @@ def a_foreign_database(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [no_file, a_directory, an_empty, a_text, a_foreign_database])
-def test_what_is_no_backup_is_refused(
+def test_restore_refuses_other_files(
     sample: Sample, make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     make(tmp_path / "backup.db")
@@ -639,7 +631,7 @@ def with_a_forged_entry(backup: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [half_of_it, without_its_last_entries, with_a_forged_entry])
-def test_a_backup_that_does_not_verify_is_refused(
+def test_restore_refuses_a_damaged_backup(
     sample: Sample, damage: Callable[[Path], None], tmp_path: Path
 ) -> None:
     backup = tmp_path / "backup.db"
@@ -674,7 +666,7 @@ node.close()
 
 
 class Server:
-    """Another process that has the workspace open and does what it is told."""
+    """Another process that has the workspace open and executes requests."""
 
     def __init__(self, sample: Sample) -> None:
         words = [str(sample.directory), str(sample.otto.token)]
@@ -701,7 +693,7 @@ class Server:
         self.process.communicate(timeout=LIMIT_S)
 
 
-def test_another_process_goes_on_correctly_after_a_restore(sample: Sample, tmp_path: Path) -> None:
+def test_other_process_works_correctly_after_a_restore(sample: Sample, tmp_path: Path) -> None:
     backup = str(tmp_path / "backup.db")
     message = {"to": "@vera", "type": "send", "payload": {"text": "from the other process"}}
     with closing(Server(sample)) as server, sample.open() as node:
@@ -725,7 +717,7 @@ def test_another_process_goes_on_correctly_after_a_restore(sample: Sample, tmp_p
 
 
 @pytest.mark.parametrize("round", range(3))
-def test_what_another_process_wrote_is_in_the_new_log_or_in_the_abandoned_one(
+def test_writes_of_another_process_are_in_the_new_or_the_abandoned_log(
     sample: Sample, writer: Writer, tmp_path: Path, round: int
 ) -> None:
     with sample.open() as node:
@@ -754,7 +746,7 @@ with Node(sys.argv[1]) as node:
 
 
 @pytest.mark.long
-def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
+def test_process_killed_during_restore_leaves_the_old_log_or_the_new_epoch(
     sample: Sample, tmp_path: Path
 ) -> None:
     backup = str(tmp_path / "backup.db")
@@ -779,7 +771,7 @@ def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
             send_text(node, sample.otto, "@vera", f"after round {number}")
 
 
-def test_a_late_checkpoint_of_an_abandoned_log_leaves_the_new_log_sound(
+def test_late_checkpoint_of_an_abandoned_log_does_not_affect_the_new_log(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     otto = workspace.join("otto")
@@ -795,7 +787,7 @@ def test_a_late_checkpoint_of_an_abandoned_log_leaves_the_new_log_sound(
     assert audit.verify(workspace.node)["ok"]
 
 
-def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(
+def test_restore_over_an_unreadable_log_raises_the_epoch(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     backup = str(tmp_path / "backup.db")
@@ -809,7 +801,7 @@ def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(
     assert upkeep.restore(workspace.node, OWNER, backup)["epoch"] == epoch + 1
 
 
-def test_a_restore_obeys_the_pause(workspace: Workspace, tmp_path: Path) -> None:
+def test_restore_is_refused_while_paused(workspace: Workspace, tmp_path: Path) -> None:
     upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
     workspace.call(OWNER, Pause())
     with pytest.raises(Paused):

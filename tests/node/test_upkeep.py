@@ -18,7 +18,7 @@ from interlock.rooms.workspace.verbs import Review, ShowLog, ShowStatus, Whoami
 from world.workspace import OWNER, Workspace
 
 
-def test_a_state_of_another_schema_is_rebuilt_when_the_workspace_is_opened(
+def test_opening_rebuilds_a_state_of_another_schema(
     workspace: Workspace,
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -43,7 +43,7 @@ def test_a_state_of_another_schema_is_rebuilt_when_the_workspace_is_opened(
 def with_an_unknown_fact(
     workspace: Workspace, copy: Path, *, state_of_another_schema: bool
 ) -> None:
-    """A copy of the workspace whose log a newer Interlock has gone on with."""
+    """Copy the workspace, and append a fact of a newer version of Interlock to the copy."""
     copy.mkdir()
     upkeep.backup(workspace.node, OWNER, str(copy / "log.db"))
     db = apsw.Connection(str(copy / "log.db"))
@@ -67,9 +67,7 @@ def with_an_unknown_fact(
     db.close()
 
 
-def test_an_unknown_kind_of_fact_stops_whoever_meets_it(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_node_stops_at_an_unknown_kind_of_fact(workspace: Workspace, tmp_path: Path) -> None:
     otto = workspace.join("otto")
     copy = tmp_path / "copy"
     with_an_unknown_fact(workspace, copy, state_of_another_schema=False)
@@ -83,7 +81,9 @@ def test_an_unknown_kind_of_fact_stops_whoever_meets_it(
         assert audit.show(node, ShowLog(limit=1000))["facts"][-1]["kind"] == "task_dreamed"
 
 
-def test_a_state_that_cannot_be_rebuilt_is_not_opened(workspace: Workspace, tmp_path: Path) -> None:
+def test_node_does_not_open_a_state_that_it_cannot_rebuild(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     workspace.join("otto")
     copy = tmp_path / "copy"
     with_an_unknown_fact(workspace, copy, state_of_another_schema=True)
@@ -91,7 +91,7 @@ def test_a_state_that_cannot_be_rebuilt_is_not_opened(workspace: Workspace, tmp_
         Node(str(copy), clock=lambda: workspace.ms)
 
 
-def test_rebuilding_gives_the_same_state_while_much_expires(workspace: Workspace) -> None:
+def test_rebuild_gives_the_same_state_while_many_messages_expire(workspace: Workspace) -> None:
     otto = workspace.join("otto")
     for _ in range(250):
         workspace.send(otto, "@vera", ttl_s=60)
@@ -99,12 +99,12 @@ def test_rebuilding_gives_the_same_state_while_much_expires(workspace: Workspace
     answer = upkeep.rebuild(workspace.node, OWNER)
     assert (answer["rebuilt"], answer["changed"]) == (True, False)
     assert audit.verify(workspace.node)["ok"]
-    for _ in range(3):  # a few hundred at once, by whoever comes
+    for _ in range(3):  # each request records a few hundred expiries
         workspace.call(OWNER, ShowStatus())
     assert len(workspace.call(OWNER, Review())["expired"]) == 250
 
 
-def test_a_redacted_body_is_gone_from_every_file_and_the_log_still_verifies(
+def test_redacted_body_is_in_no_file_and_the_log_verifies(
     workspace: Workspace,
 ) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
@@ -122,7 +122,7 @@ def test_a_redacted_body_is_gone_from_every_file_and_the_log_still_verifies(
             assert b"swordfish" not in path.read_bytes(), path
 
 
-def test_a_backup_of_another_workspace_is_not_restored_over_this_one(
+def test_restore_refuses_a_backup_of_another_workspace(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     otto = workspace.join("otto")
@@ -140,7 +140,7 @@ def test_a_backup_of_another_workspace_is_not_restored_over_this_one(
     assert not [name for name in os.listdir(workspace.directory) if name.startswith("restoring")]
 
 
-def test_a_committed_redaction_is_answered_though_the_disk_fails_afterwards(
+def test_committed_redaction_is_answered_even_if_the_disk_fails_later(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     otto = workspace.join("otto")

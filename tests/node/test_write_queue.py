@@ -1,4 +1,4 @@
-"""The write queue: with a counter in place of the log, and with a node."""
+"""The write queue, with a stub of the log and with a node."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from world.workspace import Workspace, text_to
 LIMIT_S = 30.0
 
 
-def test_what_nobody_need_wait_for_is_done_after_the_answers_and_before_the_next_turn() -> None:
+def test_queue_calls_the_returned_function_between_answers_and_next_batch() -> None:
     done: list[str] = []
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
@@ -30,7 +30,7 @@ def test_what_nobody_need_wait_for_is_done_after_the_answers_and_before_the_next
     assert done == ["turn", "afterwards", "turn", "answer", "afterwards"]
 
 
-def test_what_comes_during_a_turn_for_which_everything_was_withdrawn_is_served_next() -> None:
+def test_write_posted_during_a_batch_without_writes_is_served_next() -> None:
     may_begin, begun, may_end = threading.Event(), threading.Event(), threading.Event()
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
@@ -54,7 +54,7 @@ def test_what_comes_during_a_turn_for_which_everything_was_withdrawn_is_served_n
     queue.close()
 
 
-def test_what_ends_the_one_who_serves_ends_nobody_else() -> None:
+def test_interrupt_of_the_committing_caller_does_not_reach_other_callers() -> None:
     answers = SimpleQueue[PendingWrite]()
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
@@ -70,7 +70,7 @@ def test_what_ends_the_one_who_serves_ends_nobody_else() -> None:
     assert error.members == {"outcome": "unknown"}
 
 
-def test_what_a_turn_raises_is_the_error_of_everyone_in_it() -> None:
+def test_error_of_a_batch_is_the_error_of_each_write() -> None:
     answers = SimpleQueue[PendingWrite]()
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""The benchmark runs from end to end and prints a line for each promise. It judges no speed."""
+"""The benchmark runs from end to end and prints a line for each measurement. No test of speed."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def test_every_measurement_of_the_benchmark_prints_its_row() -> None:
     assert "A smaller run: 2,000 messages" in lines[-1]
 
 
-def test_a_workspace_too_small_to_compare_is_refused() -> None:
+def test_benchmark_refuses_a_too_small_number_of_messages() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--messages", "10"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""`make demo`: the day is played to its end, and what it says happened is in the log."""
+"""`make demo`: the demo runs to its end, and the log has the events that it prints."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from world.paths import ROOT
 pytestmark = pytest.mark.every_engine
 
 
-def test_the_day_is_played_to_its_end_and_its_log_verifies() -> None:
+def test_demo_runs_to_its_end_and_its_log_verifies() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "demo", "--pace", "0", "--end"],
         cwd=ROOT,

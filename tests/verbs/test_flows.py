@@ -44,7 +44,7 @@ def test_a_waiter_checks_once_a_second_without_commits(
 
 
 def test_a_commit_wakes_a_waiting_flow(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interlock.node, "LOOK_AGAIN_S", 1000.0)
+    monkeypatch.setattr(interlock.node, "CHECK_AGAIN_S", 1000.0)
 
     def waiting() -> Flow[dict[str, Any]]:
         yield Join("otto")

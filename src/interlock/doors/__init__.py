@@ -1,1 +1,1 @@
-"""The doors: each decodes a request, calls one verb of the node, and encodes the answer."""
+"""The doors. Each decodes a request, calls one verb of the node, and encodes the answer."""

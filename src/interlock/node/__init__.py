@@ -1,8 +1,8 @@
 """The node of a workspace: opens it, runs requests through the pipeline, and commits batches.
 
 Doors decode a request, call the node, and encode the answer. Only the node imports both the rules
-and the stores. A node is safe for many threads, beside the nodes of other processes on the same
-workspace, and after fork().
+and the stores. Many threads can use one node. Several processes can open nodes on one workspace. A
+node also works in a child process after fork().
 """
 
 import threading
@@ -19,7 +19,7 @@ from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusa
 from interlock.log.facts import parse_header
 from interlock.node import state
 from interlock.node.batch import Batch, BodyStore, Position, new_id
-from interlock.node.flows import LOOK_AGAIN_S, flow_of
+from interlock.node.flows import CHECK_AGAIN_S, flow_of
 from interlock.node.keys import EVERY, Keys
 from interlock.node.opening import open_engine
 from interlock.node.pipeline import (
@@ -72,9 +72,9 @@ class Node:
     ) -> None:
         """Open the workspace in an existing directory, and create its log if there is none.
 
-        `engine` is the URL of a shared engine; without it the directory's own file has the log.
-        `key` is the key of a workspace that the engine already has. A repair may use an engine that
-        has nothing of this workspace."""
+        `engine` is the URL of a shared engine. Without it, the log is in a file in the directory.
+        `key` is the key of a workspace that the engine already has. `is_repair` allows an engine
+        that has no entry of this workspace."""
         self.directory = directory
         self.presence = Presence(directory)
         self.keys = Keys(directory)
@@ -97,7 +97,7 @@ class Node:
                 self.reached = self.engine.head(db).seq
                 ready = state.is_current(db) and self.reached > 0
             if not ready:
-                # Each request to a damaged log is refused; only a restore can go on.
+                # Open a damaged log too, for a restore. The node refuses every other request.
                 with suppress(LogDamaged):
                     self.do(lambda batch: None)
             if self.shared is not None:
@@ -114,21 +114,22 @@ class Node:
     # --- requests
 
     def call(self, credentials: Credentials, request: Verb) -> Answer:
-        """Do a request to its end, in the caller's thread. Raises the refusals of `errors`."""
+        """Run a request to completion in the caller's thread. Raises Refusal."""
         self._after_fork()
         flow = flow_of(request)
         if flow is None:
             return self.call_once(credentials, request)
         with ExitStack() as until_end:
-            # Listen before the first step: a commit between a look and a sleep must end the sleep.
+            # Listen before the first step, so that a commit between a check and the sleep ends the
+            # sleep.
             listener = until_end.enter_context(closing(self.file.listen()))
 
             def step(wanted: Any) -> Any:
-                """Do one step of a verb that waits."""
+                """Run one step of a verb that waits."""
                 match wanted:
                     case Sleep(seconds):
-                        # The end of a lease is no commit, so a sleeper looks again after a while.
-                        deadline = time.monotonic() + min(seconds, LOOK_AGAIN_S)
+                        # A lease expires without a commit, so the caller also checks at intervals.
+                        deadline = time.monotonic() + min(seconds, CHECK_AGAIN_S)
                         while not listener.wait(deadline - time.monotonic()):
                             if time.monotonic() >= deadline:
                                 break
@@ -141,11 +142,11 @@ class Node:
             return run(flow, step)
 
     def call_once(self, credentials: Credentials, request: Verb) -> Answer:
-        """Do one request without waiting: the caller of a flow asks again."""
+        """Run one request without waiting. A flow that waits repeats its request."""
         return run(submit(credentials, request, self.keys.fingerprint), self._step)
 
     def _step(self, wanted: Any) -> Any:
-        """Do one step of a request's path."""
+        """Run one step of a request's path."""
         match wanted:
             case Read(valid, stale):
                 return self.read(valid, stale=stale)
@@ -157,13 +158,13 @@ class Node:
                 return maintain(self, valid)
 
     def do(self, work: Callable[[Batch], Any]) -> Any:
-        """Do maintenance that no verb decides in the write transaction. Returns after COMMIT."""
+        """Run maintenance work in the write transaction, without a verb. Returns after COMMIT."""
         self._after_fork()
         return self.queue.submit(work)
 
     def read(self, valid: Validated, *, stale: bool = False) -> Answer | None:
-        """Decide a request in a read transaction; None where it must append a fact. A stale read
-        serves callers of a shared engine that takes no writes."""
+        """Decide a request in a read transaction. Return None if the request must append a fact. A
+        stale read answers a caller while the shared engine accepts no writes."""
         if stale and self.shared is None:
             return None
         stale = stale or bool(self.shared and self.shared.trouble)
@@ -185,32 +186,32 @@ class Node:
             return answer | {"age_s": age_s} if age_s else answer
 
     def _age(self, seen: int) -> int:
-        """How many seconds ago the engine confirmed the head of the log; 0 for a current state. A
-        caller that has seen a later position waits until this node has it."""
+        """Return the seconds since the engine confirmed the head of the log, or 0 for a current
+        state. Catch up first if the caller has seen a later position than this node."""
         if self.shared is None:
             return 0
         if seen > self.reached:
             self.catch_up()
         age_s = self.engine.age_s()
         if age_s is None or age_s > MAX_AGE_S:
-            since = "since this was started" if age_s is None else f"for {age_s:.0f} s"
+            since = "since this node started" if age_s is None else f"for {age_s:.0f} s"
             why = f" {self.shared.trouble.state}" if self.shared.trouble else ""
             raise EngineUnavailable(
-                f"The engine has not confirmed the end of the log {since}, so nothing is read here "
-                f"either: a token may have been revoked meanwhile.{why}"
+                f"The engine has not confirmed the head of the log {since}. This node serves no "
+                f"reads, because a token may have been revoked meanwhile.{why}"
             )
         return int(age_s) if age_s > SURE_FOR_S else 0
 
     def is_due(self) -> bool:
-        """Whether something has expired and is not recorded yet."""
+        """Whether an expiry is not recorded yet."""
         with self.file.reading() as db:
             return _due(self.transaction(db))
 
     def events(self, after: int, limit: int, most_bytes: int = 1 << 30) -> list[Event]:
-        """The events after a position: at most `limit`, and about `most_bytes` at most."""
+        """Return at most `limit` events after a position, with about `most_bytes` of headers."""
         found: list[Event] = []
         size = 0
-        # An open cursor would keep this snapshot of the log alive.
+        # Close the cursor, because an open one keeps this snapshot of the log alive.
         with self.file.reading() as db, closing(self.engine.follow(db, after)) as facts:
             for _, header in islice(facts, limit):
                 found.append(event(db, parse_header(header)))
@@ -226,12 +227,12 @@ class Node:
     def transaction(self, db: apsw.Connection, *, stale: bool = False) -> Transaction:
         """A read transaction at the head of the log."""
         now = self.engine.now(self.engine.head(db))
-        beside = BodyStore(self.engine, db, self.presence, now, as_is=stale)
-        return Transaction(db, beside, now, 0, OWNER_CALLER, new_id, stale=stale)
+        store = BodyStore(self.engine, db, self.presence, now, as_is=stale)
+        return Transaction(db, store, now, 0, OWNER_CALLER, new_id, stale=stale)
 
     def _note_presence(self, caller: Caller, valid: Validated, answer: Answer) -> None:
-        """Record in presence that the caller acts, from where it uses its token, and what its
-        client's window does now."""
+        """Record in presence that the caller is active, where it uses its token, and the current
+        step of its client's window."""
         now = time.monotonic()
         if caller.token is not None:
             if now - self._touched.get(caller.sender, -1e9) > TOUCH_INTERVAL_S:
@@ -245,7 +246,7 @@ class Node:
                 self.presence.used(*use, self.clock())
         request = valid.request
         if isinstance(request, Attend):
-            # A client that got messages at its stop goes on working.
+            # A client that receives messages when it stops continues to work.
             step = "busy" if request.step == "stop" and "messages" in answer else request.step
             at = self._clock_ms()
             self.presence.attended(caller.sender, caller.session, step, request.window, at)
@@ -264,13 +265,15 @@ class Node:
     # --- the write transaction
 
     def _serve(self, collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
-        """Commit a batch of writes: see `WriteQueue`. A batch that another node overtakes is
-        decided again at the new head. The queue calls the returned function after the answers."""
+        """Commit a batch of writes: see `WriteQueue`. If another node appends first, decide the
+        batch again at the new head. The queue calls the returned function after it has answered
+        the callers."""
         with self._serving:
             writes: list[PendingWrite] = []
             for _ in range(TRIES):
                 try:
-                    # Collected writes are in no other queue, so the turn must be waited for.
+                    # Only this call can serve the writes that it collected, so it waits for the
+                    # turn.
                     with self.engine.turn(wait=wait or bool(writes)):
                         writes = writes or collect()
                         batch = self._at_head()
@@ -286,14 +289,14 @@ class Node:
                     while self._take_over():
                         continue
                 except BaseException:
-                    self._position = None  # it may be ahead of what was committed
+                    self._position = None  # it may be ahead of the committed state
                     raise
             else:
                 raise EngineUnavailable(
-                    f"Other nodes were first {TRIES} times, and nothing was done. Try again."
+                    f"Other nodes appended first {TRIES} times. Nothing was done. Try again."
                 )
-            # After COMMIT nothing may turn an answer into an error. The next commit repeats what
-            # fails here.
+            # After COMMIT, a failure must not turn an answer into an error. A later commit tries
+            # again.
             self.reached = batch.position.seq
             for write in writes:
                 work = write.work
@@ -332,8 +335,8 @@ class Node:
                 batch.attempt(partial(work.record, trouble))
 
     def _at_head(self) -> Batch:
-        """The write transaction, with the state folded up to the head. An empty log gets its first
-        fact."""
+        """Return the write transaction with the state folded up to the head. Append the first fact
+        to an empty log."""
         db = self.file.writer
         head = self.engine.head(db)
         batch = Batch(self.engine, db, self.presence, head, self._folded(db, head))
@@ -347,7 +350,7 @@ class Node:
         return batch
 
     def _folded(self, db: apsw.Connection, head: Head) -> Position:
-        """The position of the state, folded up to the head."""
+        """Fold the state up to the head, and return its position."""
         if self._position is None or not self._position.at(head):
             self._position = None
             if state.is_current(db) and (self.shared is None or state.stands(db)):
@@ -360,20 +363,21 @@ class Node:
         return self._position
 
     def catch_up(self) -> None:
-        """Copy the entries that other nodes appended, and let other writers in between."""
+        """Copy the entries that other nodes appended. Writers of this process can run between two
+        steps of the copy."""
         self._after_fork()
         more = True
         while more:
             with self._serving:
                 more = self._take_over()
 
-    def let_pass(self) -> None:
+    def wait_for_commit(self) -> None:
         """Wait for the batch that this node is committing, if there is one."""
         with self._serving:
             return
 
     def _take_over(self) -> bool:
-        """Copy some of the entries that other nodes appended; True while there are more."""
+        """Copy some of the entries that other nodes appended. Return whether there are more."""
         assert self.shared is not None
         try:
             with self.shared.engine.arriving() as more:
@@ -387,8 +391,8 @@ class Node:
         return more
 
     def settle(self, give_up: "GiveUp", work: Callable[[Batch], Any]) -> Any:
-        """Abandon the entries that the engine does not have, and do the work that records it, in
-        one transaction."""
+        """Abandon the entries that the engine does not have. In the same transaction, run `work`,
+        which records that."""
         assert self.shared is not None
         try:
             with self.alone(), self.shared.engine.turn(give_up=give_up):
@@ -397,7 +401,7 @@ class Node:
                 batch.close()
         except (HeadMoved, FarBehind):
             raise EngineUnavailable(
-                "Another node wrote meanwhile, and nothing was done. Look again: interlock repair"
+                "Another node wrote meanwhile. Nothing was done. To compare again: interlock repair"
             ) from None
         self.reached = batch.position.seq
         return result
@@ -406,7 +410,7 @@ class Node:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep this process from writing, for work outside a transaction."""
+        """Stop the writes of this process, for work outside a transaction."""
         with self._serving:
             yield
             self._position = None
@@ -436,9 +440,9 @@ class Node:
 
 
 def _due(tx: Transaction) -> bool:
-    """Whether something has expired that must be recorded, and can be recorded now."""
-    looks = (reading.IS_DUE, claims.IS_DUE, waking.IS_DUE)
-    return any(tx.has(look, tx.now) for look in looks) and not is_paused(tx.state)
+    """Whether the node must record an expiry, and can do so now."""
+    queries = (reading.IS_DUE, claims.IS_DUE, waking.IS_DUE)
+    return any(tx.has(query, tx.now) for query in queries) and not is_paused(tx.state)
 
 
 def _sweep(batch: Batch) -> None:

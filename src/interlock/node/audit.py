@@ -1,7 +1,7 @@
 """The audit: verify the whole log, show its facts, export it.
 
 Verification trusts only the bytes: the chain of header hashes, the commitments of bodies, and the
-signed checkpoints that the caller gives or that lie beside the log.
+signed checkpoints: one that the caller gives, and those in the workspace's directory.
 """
 
 import errno
@@ -40,7 +40,7 @@ _ENTRIES = (
 
 
 class Damage(Exception):
-    """Damage of the log, and the first entry that shows it."""
+    """Damage of the log: its reason, and the first damaged entry."""
 
     def __init__(self, seq: int, what: str) -> None:
         super().__init__(what)
@@ -48,7 +48,8 @@ class Damage(Exception):
 
 
 class Walk:
-    """Checks the log entry by entry, and collects what only the end of the log can settle."""
+    """Checks the log entry by entry, and collects the findings that only the end of the log can
+    confirm."""
 
     def __init__(self) -> None:
         self.frontier = Frontier()
@@ -63,10 +64,10 @@ class Walk:
         self._torn: str | None = None
 
     def step(self, entry: Entry) -> None:
-        """Check the next entry: its place in the chain, its body, and the blob of its body."""
+        """Check the next entry: its position in the chain, its body, and the blob of its body."""
         expected = self.frontier.size + 1
         if entry.seq != expected:
-            raise Damage(expected, f"entry {expected} is missing")
+            raise Damage(expected, "it is missing")
         try:
             fact = parse_header(entry.header)
         except ValueError:
@@ -74,19 +75,19 @@ class Walk:
         if self._torn is not None:
             raise self._settled(fact.prev)
         if fact.seq == expected and fact.prev != self.hash and expected > 1:
-            # This entry's link was changed, or the entry before it. The next entry settles which.
+            # This entry's link was changed, or the entry before it. The next entry shows which.
             self._torn = header_hash(entry.header)
             self.frontier.append(bytes.fromhex(self._torn))
             return
         if fact.seq != expected:
-            raise Damage(expected, f"it says that it is entry {fact.seq}")
+            raise Damage(expected, f"its header has the position {fact.seq}")
         if fact.prev != self.hash:
-            raise Damage(expected, "it does not follow the entry before it")
+            raise Damage(expected, "its link to the entry before it does not match")
         before = self._before
         if before is None:
             self.workspace = fact.workspace
         elif fact.at < before.at or fact.epoch < before.epoch:
-            raise Damage(expected, "its time or epoch goes back")
+            raise Damage(expected, "its time or epoch is lower than in the entry before it")
         if fact.workspace != self.workspace:
             raise Damage(expected, "it belongs to another workspace")
 
@@ -94,7 +95,7 @@ class Walk:
             if fact.body is not None:
                 self._missing.add(entry.seq)
         elif fact.body != commitment(entry.salt, entry.body):
-            raise Damage(entry.seq, "its body is not the one that was committed to")
+            raise Damage(entry.seq, "its body does not match the commitment in its header")
         else:
             try:
                 if fact.kind == "message_sent" and b'"blob":' in entry.body:
@@ -115,28 +116,28 @@ class Walk:
             self._redacted.add(fact.outcome["target"])
 
     def _settled(self, vouched: str | None) -> Damage:
-        """Which of two entries that do not fit was changed. The next entry or the head vouches for
-        the second; `vouched` is None where neither exists."""
+        """Return which of two entries that do not link was changed. `vouched` is the second entry's
+        hash according to the next entry or the head, or None if neither exists."""
         second = self.frontier.size
         if vouched is None or vouched == self._torn:
-            return Damage(second - 1, "the entry after it was made for another")
-        return Damage(second, "it does not follow the entry before it")
+            return Damage(second - 1, "the link of the entry after it does not match")
+        return Damage(second, "its link to the entry before it does not match")
 
     def finish(self, end: str | None) -> None:
         if self._torn is not None:
             raise self._settled(end)
         if lost := sorted(self._missing - self._redacted):
-            raise Damage(lost[0], "its body is missing, and no redaction says so")
+            raise Damage(lost[0], "its body is missing, and the log has no redaction of it")
 
 
 def verify(node: Node, checkpoint: str | None = None) -> Answer:
-    """Check everything: chain, bodies, blobs, head, and every checkpoint given or kept."""
-    # The notes first: a note that is signed meanwhile is of a longer log than the one read here.
+    """Check everything: chain, bodies, blobs, head, the given checkpoint and the stored ones."""
+    # Read the notes first. A note signed later would cover a longer log than the one read here.
     kept = node.keys.kept()
     with node.file.reading() as db:
         row = db.execute("SELECT hash FROM head").fetchone()
         entries = (Entry(*row) for row in db.execute(_ENTRIES, (0,)))
-        # A note of an earlier epoch may be of a log that a restore has abandoned.
+        # A note of an earlier epoch may belong to a log that a restore has abandoned.
         epoch = state.last_readable(db).epoch
         notes = [note for signed, note in kept if signed >= epoch]
         return _report(entries, notes, checkpoint, str(row[0]) if row else None, db)
@@ -150,7 +151,9 @@ def verify_export(lines: Iterable[bytes], checkpoint: str | None = None) -> Answ
         if not isinstance(kept, str):
             raise TypeError
     except (ValueError, KeyError, TypeError):
-        raise Usage("That is not a log that interlock audit export wrote.") from None
+        raise Usage(
+            "This file is not an exported log. To export a log: interlock audit export FILE"
+        ) from None
     return _report(map(_imported, reader), [kept], checkpoint, None, None)
 
 
@@ -161,7 +164,7 @@ def _imported(line: bytes) -> Entry:
         salt = bytes.fromhex(row["salt"]) if "salt" in row else None
         return Entry(int(row["seq"]), row["header"].encode(), salt, body)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Damage(0, "a line of the export cannot be read") from None
+        raise Damage(0, "its line in the export cannot be read") from None
 
 
 def _report(
@@ -171,7 +174,8 @@ def _report(
     end: str | None,
     db: FoldedState | None,
 ) -> Answer:
-    """The answer of a verification. `end` is the hash of the head, and `db` has the workspace."""
+    """Return the answer of a verification. `end` is the hash of the head, and `db` is the
+    workspace's database."""
     walk = Walk()
     notes = [*kept, given] if given is not None else kept
     sizes = {size for note in notes if (size := _size(note)) is not None}
@@ -208,8 +212,8 @@ def _size(note: str) -> int | None:
 
 
 def _check_note(walk: Walk, note: str, *, own: bool) -> None:
-    """Check that the log's key signed a checkpoint, and that the log still leads to it. A given
-    checkpoint of another workspace is a mistake of the caller; any other mismatch is damage."""
+    """Check that the log's key signed a checkpoint, and that the log still matches it. Raises Usage
+    for a given checkpoint of another workspace, and Damage for any other mismatch."""
     checkpoint = None
     for verifier in walk.verifiers:
         with suppress(ValueError):
@@ -217,34 +221,36 @@ def _check_note(walk: Walk, note: str, *, own: bool) -> None:
             break
     if checkpoint is None:
         if not own and not note.startswith(signer(walk.workspace) + "\n"):
-            raise Usage("That checkpoint is not one of this workspace's.")
+            raise Usage("This is not a checkpoint of this workspace.")
         size = min(_size(note) or walk.frontier.size, walk.frontier.size)
-        raise Damage(size, "a checkpoint over it is not signed by the log's key")
+        raise Damage(size, "a checkpoint that covers it is not signed by the log's key")
     if checkpoint.size > walk.frontier.size:
         raise Damage(
             walk.frontier.size + 1,
-            f"a checkpoint was signed over {checkpoint.size} entries, and the log ends before",
+            f"a checkpoint covers {checkpoint.size} entries, but the log has only "
+            f"{walk.frontier.size}",
         )
     if checkpoint.size and walk.roots.get(checkpoint.size) != checkpoint.root:
         raise Damage(
             checkpoint.size,
-            f"the first {checkpoint.size} entries are not those that a checkpoint was signed over",
+            f"the first {checkpoint.size} entries do not match the checkpoint that covers them",
         )
 
 
 def _check_ends(db: FoldedState, walk: Walk) -> None:
     """Check the end of the log against the head and the position of the state."""
-    for table in ("head", "state_position"):
+    for table, name in (("head", "head"), ("state_position", "state")):
         row = db.execute(f"SELECT seq, hash FROM {table}").fetchone()
         seq, hash = row or (0, "")
         if seq != walk.frontier.size:
             first = min(seq, walk.frontier.size) + 1
-            raise Damage(first, f"the log was {seq} entries long, and ends elsewhere")
+            found = f"the log has {walk.frontier.size} entries, but its {name} is at entry {seq}"
+            raise Damage(first, found)
         if hash != walk.hash:
-            raise Damage(seq, "it is not the entry that the log ended with")
+            raise Damage(seq, f"its hash does not match the hash in the log's {name}")
     (frontier,) = db.execute("SELECT frontier FROM state_position").fetchone()
     if frontier != walk.frontier.pack():
-        raise Damage(walk.frontier.size, "the Merkle tree kept beside the state is another")
+        raise Damage(walk.frontier.size, "the Merkle tree in the state does not match the log")
 
 
 def _check_blobs(db: FoldedState, walk: Walk) -> None:
@@ -258,15 +264,15 @@ def _check_blobs(db: FoldedState, walk: Walk) -> None:
         ):
             whole.update(data)
         if whole.hexdigest() != sha256:
-            raise Damage(seq, "the blob that it keeps was changed or is gone")
+            raise Damage(seq, "its blob was changed or is missing")
         if not db.execute("SELECT 1 FROM blob_uses WHERE sha256 = ?", (sha256,)).fetchone():
-            raise Damage(seq, "nothing says that the blob it keeps is in use")
+            raise Damage(seq, "the record that its blob is in use is missing")
 
 
 def export(node: Node, credentials: Credentials, target: str) -> Answer:
-    """Write the whole log as JSON Lines into a new file: a first line about it, then one entry a
-    line. Blobs are named by their digest and not copied. The file holds all mail, so the verb is
-    for the owner or an admin. A failed export leaves no file. Raises OSError."""
+    """Write the whole log as JSON Lines into a new file: one line about the log, then one line for
+    each entry. The file has the digests of blobs, not their content. It has all mail, so only the
+    owner and admins may export. A failed export leaves no file. Raises OSError."""
     if not credentials.owner:
         node.call(credentials, Maintain())
     signed = proofs.checkpoint(node)
@@ -299,14 +305,14 @@ def export(node: Node, credentials: Credentials, target: str) -> Answer:
 
 
 def show(node: Node, request: ShowLog, names: frozenset[str] | None = None) -> Answer:
-    """The facts after a position, without their bodies; with `names`, those that concern them. One
-    call reads a part of the log: `next` is where to go on, and there may be fewer facts before it
-    than the caller asked for."""
+    """Return the facts after a position, without their bodies. With `names`, return only the facts
+    that concern these names. One call reads a part of the log and may return fewer facts than the
+    limit. `next` is the position to continue from."""
     facts: list[Answer] = []
     reached = request.after
     with node.file.reading() as db:
-        for looked, (seq, header) in enumerate(node.engine.follow(db, request.after)):
-            if looked == SCANNED_AT_ONCE:
+        for scanned, (seq, header) in enumerate(node.engine.follow(db, request.after)):
+            if scanned == SCANNED_AT_ONCE:
                 return {"facts": facts, "next": reached}
             try:
                 fact = parse_header(header)
@@ -335,4 +341,4 @@ def show(node: Node, request: ShowLog, names: frozenset[str] | None = None) -> A
 
 
 def _unreadable(seq: int) -> LogDamaged:
-    return LogDamaged(f"Entry {seq} cannot be read. See interlock audit verify.", seq=seq)
+    return LogDamaged(f"Entry {seq} cannot be read. To check the log:", proofs.TO_VERIFY, seq=seq)

@@ -1,7 +1,7 @@
 """One write transaction at the head of the log. Each write has a savepoint of its own.
 
-A fact that a write appends is chained to the fact before it and folded at once. A refused write is
-rolled back to its savepoint.
+The batch chains each appended fact to the fact before it, and folds it at once. It rolls a refused
+write back to its savepoint.
 """
 
 import os
@@ -31,7 +31,7 @@ STALE_UPLOAD_MS = 86_400_000
 
 
 def new_id() -> str:
-    """A random UUID (version 4), without the cost of importing a module for it."""
+    """Return a random UUID (version 4). Importing the module `uuid` would slow down commands."""
     bits = bytearray(os.urandom(16))
     bits[6] = bits[6] & 0x0F | 0x40
     bits[8] = bits[8] & 0x3F | 0x80
@@ -51,7 +51,7 @@ class BodyStore:
         *,
         as_is: bool = False,
     ) -> None:
-        """`as_is` serves reads while nothing can be written."""
+        """`as_is` searches without updating the index, while no write is possible."""
         self._engine, self._db, self._presence, self._now = engine, db, presence, now
         self._as_is = as_is
         self.erased = False
@@ -104,7 +104,7 @@ class BodyStore:
 
 
 class Position:
-    """The end of the folded state. `workspace` and `epoch` are the log's own at that point."""
+    """The end of the folded state. `workspace` and `epoch` are the log's values at that point."""
 
     __slots__ = ("epoch", "frontier", "hash", "seq", "workspace")
 
@@ -169,7 +169,7 @@ class Batch:
         return self.transaction(SYSTEM_CALLER)
 
     def attempt(self, work: Callable[["Batch"], Any]) -> Any:
-        """Do the work in a savepoint. An exception rolls back the facts that it appended."""
+        """Run the work in a savepoint. An exception rolls back the facts that it appended."""
         before = self._seq, self._hash, len(self._leaves)
         self.db.execute("SAVEPOINT write")
         try:

@@ -1,9 +1,9 @@
-"""The doctor: checks a workspace, and says for each finding how to fix it.
+"""The doctor: checks a workspace, and gives each finding a command that fixes it.
 
-A check is a function that yields findings. `CHECKS` and `PRIVATE` list all checks of a node: of the
-engine, the clock, the nodes and servers, of the senders with their tokens, mail, claims and gates,
-and of the files in the workspace's directory. A check of the state takes a read transaction, which
-`_of_log` opens. The command `doctor` checks the files of the machine that it runs on.
+A check is a function that yields findings. `CHECKS` and `PRIVATE` list all checks of a node. They
+cover the engine, the clock, nodes, servers, senders, tokens, mail, claims, gates, and the files in
+the workspace's directory. `_of_log` opens the read transaction for a check of the state. The
+command `doctor` checks the files of the machine that it runs on.
 """
 
 import os
@@ -49,10 +49,10 @@ APART_MS = 5_000
 STARTING_MS = 10_000
 SOON_MS = 7 * DAY_MS
 LATELY_MS = 7 * DAY_MS
-# An agent may leave mail and claims alone for this long.
+# An agent may leave its mail and claims untouched for this long.
 PATIENCE_MS = 60 * 60_000
 CROSSED_FOR_MS = 7 * 86_400_000
-# SQLite's number for `FULL`: a commit waits for the disk.
+# SQLite's value of `synchronous` with which a commit waits for the disk.
 FULL = 2
 HERE = "this machine"
 _LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  # noqa: S105
@@ -63,7 +63,7 @@ SYNCHRONIZE_CLOCK = {
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# SQLite gives the files beside the log the mode of the log's file.
+# SQLite creates the files in BESIDE with the mode of log.db.
 SECRET = ("owner.json", "engine.json", "log.db")
 BESIDE = ("log.db-wal", "log.db-shm")
 OURS = (*SECRET, "keys", "credentials", "servers", "server.lock", "server.log")
@@ -71,14 +71,14 @@ OURS = (*SECRET, "keys", "credentials", "servers", "server.lock", "server.log")
 
 def examine(node: Node, *, everything: bool = True) -> Answer:
     """Run the checks, and list the findings with the smallest change first. Without `everything`,
-    leave the checks out that are about people and their tokens."""
+    skip the checks in `PRIVATE`."""
     checks = CHECKS | (PRIVATE if everything else {})
     found: list[Answer] = []
     for name, check in checks.items():
         try:
             findings = list(check(node))
         except NotAvailable as trouble:
-            # `engine-reachable` reports a shared engine that is away.
+            # `engine-reachable` reports an unavailable shared engine.
             findings = [] if node.shared is not None else [unmade(trouble)]
         except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
             findings = [unmade(trouble)]
@@ -100,8 +100,8 @@ def _of_log(
 
 
 def engine_reachable(node: Node) -> Iterator[Finding]:
-    """Read the engine, and compare its entries with the copy. Running nodes do not read again the
-    entries that they have."""
+    """Read the engine, and compare its entries with this node's copy. Otherwise a running node does
+    not read the entries again that it has copied."""
     if node.shared is None:
         return
     engine = node.shared.engine
@@ -113,44 +113,44 @@ def engine_reachable(node: Node) -> Iterator[Finding]:
             shown = ", ".join(f"#{seq}" for seq in found[:MAX_SHOWN])
             more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
             yield Finding(
-                f"Somebody removed or changed {shown}{more} in the engine. This node has what was "
-                "there; a new one cannot join.",
+                f"The entries {shown}{more} are missing or changed in the engine. This node has "
+                "the originals. New nodes cannot join until the entries are restored.",
                 "interlock repair --restore",
             )
     except LogForked as trouble:
         yield Finding(trouble.message, "interlock repair")
     except NotAvailable as trouble:
-        yield Finding(trouble.state, "Start the engine again, or see its address: interlock status")
+        yield Finding(trouble.state, "Start the engine. To see its address: interlock status")
 
 
 def engine_durable(node: Node) -> Iterator[Finding]:
-    """Find settings by which the engine may lose acknowledged writes."""
+    """Find settings with which the engine may lose acknowledged writes."""
     if node.shared is None:
         hazards = []
         with node.file.reading() as db:
             if (level := pragma(db, "synchronous")) < FULL:
-                hazards.append(f"its file is open with synchronous {level}, and not {FULL}")
+                hazards.append(f"its file is open with synchronous {level} instead of {FULL}")
             if sys.platform == "darwin" and not pragma(db, "fullfsync"):
                 hazards.append("its file is open without fullfsync")
         for hazard in hazards:
             yield Finding(
-                f"The engine may lose what it acknowledged: {hazard}.",
+                f"The engine may lose acknowledged writes: {hazard}.",
                 "interlock down && interlock up --detach",
             )
         return
     where = node.shared.where
     for hazard in node.shared.remote.hazards():
         what, _, remedy = hazard.partition(". ")
-        # The remedy as a command for the shell, and what the command does not say.
+        # `do` is the remedy as a shell command. `more` is the part that the command does not cover.
         if (found := re.match(r"CONFIG SET \S+ [\w-]+", remedy)) is not None:
-            more, do = " Set it in the engine's configuration file, too.", where.typed(found[0])
+            more, do = " Set it in the engine's configuration file too.", where.typed(found[0])
         elif (found := re.match(r"ALTER SYSTEM SET [^;]+", remedy)) is not None:
             more = " After a failover: interlock repair" if "repair" in remedy else ""
             do = where.typed(found[0], "SELECT pg_reload_conf()")
         else:
             more = f" {remedy}"
             do = "interlock repair" if "repair" in remedy else where.typed("CONFIG GET 'append*'")
-        yield Finding(f"The engine may lose what it acknowledged: {what}.{more}", do)
+        yield Finding(f"The engine may lose acknowledged writes: {what}.{more}", do)
 
 
 def set_aside_entries(node: Node) -> Iterator[Finding]:
@@ -158,10 +158,10 @@ def set_aside_entries(node: Node) -> Iterator[Finding]:
     if count:
         entries = "1 entry" if count == 1 else f"{count} entries"
         yield Finding(
-            f"Somebody without the workspace's key wrote {entries} into the engine's log. That "
-            "changed nothing: nobody folds it, and it is out of the log's way.",
-            "Change the engine's password, and look at who has it. Then: interlock repair "
-            "--discard-aside",
+            f"A writer without the workspace's key wrote {entries} into the engine's log. "
+            "Interlock set them aside and ignores them.",
+            "Change the engine's password, and check who has it. Then delete the entries: "
+            "interlock repair --discard-aside",
         )
 
 
@@ -169,53 +169,59 @@ def nodes_level(node: Node) -> Iterator[Finding]:
     for other in node.shared.standing()["nodes"] if node.shared else ():
         if other["seen_s_ago"] > SILENT_S:
             yield Finding(
-                f"The node {other['node']} was last heard of {other['seen_s_ago']} s ago, at "
-                f"#{other['seq']}.",
-                "Start it again there: interlock up. Or leave it: an hour later it is forgotten.",
+                f"The node {other['node']} sent its last report {other['seen_s_ago']} s ago, at "
+                f"entry #{other['seq']}.",
+                "Start it on its machine: interlock up. Interlock forgets a node that is silent "
+                "for an hour.",
                 other["node"],
             )
         elif other["lag"] > LAG_SUSPICIOUS:
             yield Finding(
                 f"The node {other['node']} is {other['lag']} entries behind.",
-                "See server.log in its directory.",
+                "Read server.log in its directory.",
                 other["node"],
             )
 
 
 def clock_level(node: Node) -> Iterator[Finding]:
-    """Compare the clocks. Leases and expiries go by the log's time, which runs at half speed while
-    the clock is behind it."""
-    do = SYNCHRONIZE_CLOCK.get(sys.platform, "Set the clock of this machine by the network.")
+    """Compare the clocks. Leases expire by log time, which runs at half speed while the clock is
+    behind it."""
+    do = SYNCHRONIZE_CLOCK.get(
+        sys.platform, "Synchronize the clock of this machine with the network."
+    )
     now = node.clock()
     if node.shared is not None:
         if not now:
-            return  # the engine was not reached yet
+            return  # this node has not reached the engine yet
         if abs(apart := clock_ms() - now) > APART_MS:
             side = "ahead of" if apart > 0 else "behind"
             yield Finding(
-                f"The clock of this machine is {abs(apart) // 1000} s {side} the engine's.", do
+                f"The clock of this machine is {abs(apart) // 1000} s {side} the engine's clock.",
+                do,
             )
     with node.file.reading() as db:
         ahead = node.engine.head(db).at - now
     if ahead > APART_MS:
         whose = "the engine's clock" if node.shared is not None else "the clock of this machine"
         yield Finding(
-            f"The log is {ahead // 1000} s ahead of {whose}, which was set back: its time goes on "
-            "at half speed until they meet, and leases last longer.",
-            do if node.shared is None else "Set the clock of the engine's machine by the network.",
+            f"Log time is {ahead // 1000} s ahead of {whose}, which was set back. Until the clock "
+            "catches up, log time runs at half speed, and leases last longer.",
+            do
+            if node.shared is None
+            else "Synchronize the clock of the engine's machine with the network.",
         )
 
 
 def one_server(node: Node) -> Iterator[Finding]:
-    """Find a second server, or a second name of the file by which one could start. SQLite tells
-    writers of a file apart by its name."""
+    """Find a second server, or a second path of the log's file through which one could start.
+    SQLite coordinates the writers of one path only."""
     found = running(node.directory)
     if len(found) > 1:
         shown = " and ".join(str(each.pid) for each in found)
         here = [str(each.pid) for each in found[:-1] if each.space == space()]
         yield Finding(
-            f"{len(found)} servers run for this workspace, as the processes {shown}: server.lock "
-            "was removed while one of them ran.",
+            f"{len(found)} servers run for this workspace: the processes {shown}. The file "
+            "server.lock was removed while one of them ran.",
             f"kill {' '.join(here)}" if here else "interlock down",
         )
     elif (
@@ -224,15 +230,16 @@ def one_server(node: Node) -> Iterator[Finding]:
         and clock_ms() - found[0].since_ms > STARTING_MS
     ):
         yield Finding(
-            f"A server runs for this workspace, as the process {found[0].pid}, and commands do not "
-            "find it: server.json does not name it.",
+            f"A server runs for this workspace, the process {found[0].pid}. Commands do not find "
+            "it, because server.json does not name it.",
             "interlock down && interlock up --detach",
         )
     path = os.path.join(node.directory, "log.db")
     if os.path.islink(path):
         real = os.path.realpath(path)
         yield Finding(
-            f"{path} is a link to {real}: a server there would not know of one here.",
+            f"{path} is a link to {real}. A server for each of the two paths could start, and "
+            "neither would notice the other.",
             f"interlock --workspace {shlex.quote(os.path.dirname(real))} up --detach",
         )
         return
@@ -246,14 +253,14 @@ def one_server(node: Node) -> Iterator[Finding]:
     ]
     if beside:
         yield Finding(
-            f"{path} has another name beside it, {beside[0].name}: SQLite would not know of what "
-            "is written under that one.",
+            f"{path} has a second hard link in the same directory, {beside[0].name}. SQLite does "
+            "not notice writes through that link.",
             f"rm {shlex.quote(beside[0].path)}",
         )
         return
     yield Finding(
-        f"{path} has another name in another directory: a server there would not know of one "
-        "here, and SQLite would not know of the other's writes. Find it, and remove that name.",
+        f"{path} has a second hard link in another directory. A server for that directory could "
+        "start, and neither server would notice the other's writes. Find the link, and remove it.",
         f"find / -xdev -samefile {shlex.quote(path)}",
     )
 
@@ -267,9 +274,9 @@ def commits_guarded(tx: Transaction) -> Iterator[Finding]:
         tx.now - CROSSED_FOR_MS,
     ):
         yield Finding(
-            f"The commit {commit[:12]} in {repo}, made by @{sender} without asking the guard, "
-            f"touches what @{holder} had claimed.",
-            f"Look at it (git show {commit[:12]}), and settle it with @{holder}.",
+            f"@{sender} made the commit {commit[:12]} in {repo} without the guard. The commit "
+            f"changes files that @{holder} had claimed.",
+            f"Read the commit (git show {commit[:12]}), and agree with @{holder} on its changes.",
         )
 
 
@@ -288,14 +295,14 @@ def recipients_known(tx: Transaction) -> Iterator[Finding]:
         many = "1 message waits" if len(lost) == 1 else f"{len(lost)} messages wait"
         hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
         if not meant and may_join(tx, name):
-            hint = f" It stays for whoever joins as that: interlock join {name}"
+            hint = f" Interlock delivers the mail when that name joins: interlock join {name}"
         do = f"interlock explain {last.id}"
         if last.sender not in (OWNER, SYSTEM):
-            to = meant[0] if meant else "somebody who has"
-            text = f"Nobody has joined as @{name}. Please send {last.id} again, to {to}."
+            to = meant[0] if meant else "a registered name"
+            text = f"@{name} is not registered. Please send {last.id} again, to {to}."
             do = f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
         yield Finding(
-            f"{many} for @{name}, as whom nobody has joined; the last is {last.id}, from "
+            f"{many} for @{name}, which is not registered. The last one is {last.id}, from "
             f"@{last.sender}.{hint}",
             do,
             address(name),
@@ -303,7 +310,7 @@ def recipients_known(tx: Transaction) -> Iterator[Finding]:
 
 
 def mailboxes_read(tx: Transaction) -> Iterator[Finding]:
-    """Find mail that is unread for more than a day, if none of its readers acted, wrote or read
+    """Find mail that is unread for more than a day, if no recipient was active, wrote mail or read
     later mail since."""
     for name, unread in _unread(tx):
         first = _open_mail(tx, name)
@@ -327,10 +334,9 @@ def mailboxes_read(tx: Transaction) -> Iterator[Finding]:
         )
         if wrote is not None or read is not None:
             continue
-        many = "1 message is" if unread == 1 else f"{unread} messages are"
+        many = "1 unread message" if unread == 1 else f"{unread} unread messages"
         yield Finding(
-            f"{many} unread at @{name}, the first since {rfc3339(first.at)}, and nobody was seen "
-            "there since.",
+            f"@{name} has {many}, the first since {rfc3339(first.at)}, and was not active since.",
             f"interlock inbox --from {senders[0]}",
             address(name),
         )
@@ -342,7 +348,7 @@ def _unread(tx: Transaction) -> list[tuple[str, int]]:
 
 
 def _open_mail(tx: Transaction, name: str, also: str = "1") -> Message | None:
-    """The first unread message for a name."""
+    """The first unread message for a name that also meets the SQL condition."""
     row = tx.one(
         "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open JOIN mail_messages m USING (seq) "
         f"WHERE d.recipient = ? AND closed = 0 AND state IN {UNREAD} AND {also} "
@@ -353,7 +359,7 @@ def _open_mail(tx: Transaction, name: str, also: str = "1") -> Message | None:
 
 
 def claims_alive(node: Node) -> Iterator[Finding]:
-    """Find claims whose holder is surely gone before the lease expires."""
+    """Find claims whose holder has certainly ended before the lease expires."""
     with node.file.reading() as db:
         tx = node.transaction(db)
         claims = live(tx)
@@ -368,11 +374,11 @@ def claims_alive(node: Node) -> Iterator[Finding]:
             elif claim.session in lost[claim.sender]:
                 why = "the client of its session has died"
             elif not _has_token(tx, claim.sender):
-                why = "no token of it is live any more"
+                why = "it has no valid token"
             else:
                 continue
             until = rfc3339(claim.expires_at)
-            held = f"@{claim.sender} holds {claim.target} until {until}, and {why}."
+            held = f"@{claim.sender} holds {claim.target} until {until}, but {why}."
             suspended = tx.one(
                 f"SELECT id FROM identity_tokens WHERE sender = ? AND suspended AND {_LIVE_TOKEN} "
                 "ORDER BY seq",
@@ -380,7 +386,7 @@ def claims_alive(node: Node) -> Iterator[Finding]:
                 tx.now,
             )
             if suspended and not _has_token(tx, claim.sender):
-                # With a token that is trusted again, the sender is back.
+                # The sender can use its claim again once its token is reaffirmed.
                 yield Finding(held, f"interlock token reaffirm {suspended[0]}", claim.id)
                 continue
             item, paths, repo = claim.target.item, claim.target.paths, claim.target.repo
@@ -390,8 +396,8 @@ def claims_alive(node: Node) -> Iterator[Finding]:
                 flags = " ".join(f"--path {shlex.quote(path)}" for path in paths)
                 flags += f" --repo {shlex.quote(repo or '')}"
             yield Finding(
-                f"{held} Whoever takes it over holds it from then on.",
-                f"interlock claim take-over {flags} --reason 'its holder is gone'",
+                f"{held} The sender of the command then holds the claim.",
+                f"interlock claim take-over {flags} --reason 'its holder has ended'",
                 claim.id,
             )
 
@@ -411,8 +417,8 @@ def _has_token(tx: Transaction, sender: str) -> bool:
 
 
 def agents_wakeable(node: Node) -> Iterator[Finding]:
-    """Find agents that nothing can wake, with mail that may wake them or a claim for more than an
-    hour: they have no client with hooks, no listener and no stream."""
+    """Find agents that Interlock cannot wake, because they have no client with hooks, no listener
+    and no stream. Report an agent that has had a claim, or mail that may wake it, for an hour."""
     with node.file.reading() as db:
         tx = node.transaction(db)
         kinds: dict[str, str] = dict(tx.all("SELECT name, kind FROM identity_agents"))
@@ -421,7 +427,7 @@ def agents_wakeable(node: Node) -> Iterator[Finding]:
         for name, _ in _unread(tx):
             mail = _open_mail(tx, name, also="coalesce(m.wake, m.recipient LIKE '@%')")
             if mail is not None and tx.now - mail.at > PATIENCE_MS:
-                reasons[name] = f"has had mail since {rfc3339(mail.at)}"
+                reasons[name] = f"has had unread mail since {rfc3339(mail.at)}"
         for name, why in sorted(reasons.items()):
             agent = agent_of(tx.state, name)
             if kinds.get(agent) != "agent" or is_muted(tx, (name, agent)):
@@ -437,17 +443,17 @@ def agents_wakeable(node: Node) -> Iterator[Finding]:
             people = [found.person for found in living(tx, None) if found.sender in senders]
             if people and not here:
                 # A client that a person connected has no hooks, and none can be installed there.
-                text = f"Mail waits for @{name}. Please let its client look."
+                text = f"@{name} has unread mail. Please tell its client to read it."
                 yield Finding(
-                    f"@{name} {why}, and nothing can wake it: it is a client that @{people[0]} "
-                    "connected, and such a one looks when its person asks it to.",
+                    f"@{name} {why}, and Interlock cannot wake it. It is a client that "
+                    f"@{people[0]} connected. Such a client reads mail when its person prompts it.",
                     f"interlock send @{people[0]} {shlex.quote(text)}",
                     f"@{name}",
                 )
             else:
                 yield Finding(
-                    f"@{name} {why}, and nothing can wake it: no client of it tells by hooks, and "
-                    "nothing listens for it. Set its client up, where that works.",
+                    f"@{name} {why}, and Interlock cannot wake it. None of its clients has hooks "
+                    "or listens for mail. Set up its client on the machine where it works.",
                     f"interlock setup claude-code --from {(here or senders)[0]}",
                     f"@{name}",
                 )
@@ -465,7 +471,7 @@ def _with_own_token(tx: Transaction, senders: list[str]) -> list[str]:
 
 
 def wakes_working(tx: Transaction) -> Iterator[Finding]:
-    """Find recipients whose last wake of the last day failed, or has an unknown outcome."""
+    """Find recipients whose last wake-up of the last day failed or has an unknown outcome."""
     since = tx.now - DAY_MS
     before = tx.one("SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1", since)
     for recipient, adapter, outcome, why, seq, _ in tx.all(
@@ -480,15 +486,15 @@ def wakes_working(tx: Transaction) -> Iterator[Finding]:
             if message.sender in (OWNER, SYSTEM):
                 do = f"interlock explain {message.id}"
             yield Finding(
-                f"To wake @{recipient} by {adapter} {ended}" + (f": {why}" if why else "."),
+                f"The wake-up of @{recipient} by {adapter} {ended}" + (f": {why}" if why else "."),
                 do,
                 address(recipient),
             )
 
 
 def labels_agree(tx: Transaction) -> Iterator[Finding]:
-    """Find labels of tokens that contradict the sender, and names of connections that name other
-    agents than the sender's agent and its person."""
+    """Find labels of tokens that contradict the sender. Find names of connections that mention
+    neither the sender's agent nor its person, but another agent."""
     known = Known(tx.state)
     for id, sender, label, seq in tx.all(
         "SELECT id, sender, label, seq FROM identity_tokens WHERE label IS NOT NULL AND "
@@ -503,18 +509,18 @@ def labels_agree(tx: Transaction) -> Iterator[Finding]:
         if others and others.isdisjoint((known.agent_of(found.sender), found.person)):
             rename = f"interlock connection name {found.id} {found.sender}"
             yield Finding(
-                f"The connection {found.id} is called {found.name!r}, which names "
-                f"{' and '.join(map(address, sorted(others)))}, but it acts as @{found.sender} for "
-                f"@{found.person}. If it should not: interlock connection revoke {found.id}. If "
-                f"it should: {rename}.",
+                f"The name of the connection {found.id}, {found.name!r}, mentions "
+                f"{' and '.join(map(address, sorted(others)))}, but the connection acts as "
+                f"@{found.sender} for @{found.person}. If that is wrong, end the connection: "
+                f"interlock connection revoke {found.id}. If that is right, rename it: {rename}.",
                 rename,
                 found.id,
             )
 
 
 def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
-    """Find tokens that a restore has suspended, or that expire soon. A token that was minted for
-    less than a day is expected to expire."""
+    """Find tokens that a restore has suspended, or that expire soon. Skip tokens with a lifetime of
+    less than a day, because they are meant to expire."""
     for id, sender, minted_at, expires_at, suspended in tx.all(
         f"SELECT id, sender, minted_at, expires_at, suspended FROM identity_tokens "
         f"WHERE {_LIVE_TOKEN} AND (suspended OR (use IS NULL AND expires_at <= ?)) ORDER BY seq",
@@ -523,8 +529,8 @@ def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
     ):
         if suspended:
             yield Finding(
-                f"The token {id} of @{sender} is suspended since a part of the log was given up, "
-                "and opens nothing.",
+                f"The token {id} of @{sender} is suspended, because a restore or a repair dropped "
+                "a part of the log. The token is not valid until an admin reaffirms it.",
                 f"interlock token reaffirm {id}",
                 id,
             )
@@ -539,16 +545,16 @@ def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
 
 
 def tokens_apart(node: Node) -> Iterator[Finding]:
-    """Find tokens that several sessions or several places use at the same time."""
+    """Find tokens that several sessions or several hosts use at the same time."""
     by_token: dict[str, list[tuple[str, Use]]] = {}
     elsewhere = node.shared.uses() if node.shared is not None else {}
     for where, uses in [(None, node.presence.uses(node.clock())), *elsewhere.items()]:
         for use in uses:
             by_token.setdefault(use.token, []).append((use.peer or where or HERE, use))
     for token, uses_of in sorted(by_token.items()):
-        places = _at_once(uses_of)
+        hosts = _at_once(uses_of)
         sessions = _at_once([(use.session, use) for _, use in uses_of if use.session])
-        if len(places) < 2 and len(sessions) < 2:
+        if len(hosts) < 2 and len(sessions) < 2:
             continue
         with node.file.reading() as db:
             row = node.transaction(db).one(
@@ -558,26 +564,26 @@ def tokens_apart(node: Node) -> Iterator[Finding]:
         if row is None:
             continue
         sender, purpose = row
-        # The operator of a connected client may ask from many machines, and people travel.
-        if len(places) > 1 and purpose is None:
+        # The operator of a connected client may call from many machines, and people travel.
+        if len(hosts) > 1 and purpose is None:
             yield Finding(
-                f"The token {token} of @{sender} is used from {len(places)} places at once: "
-                f"{', '.join(places)}.",
+                f"The token {token} of @{sender} is in use on {len(hosts)} hosts at once: "
+                f"{', '.join(hosts)}.",
                 f"interlock token rotate {token}",
                 token,
             )
         elif len(sessions) > 1:
             yield Finding(
-                f"The token {token} of @{sender} is used in {len(sessions)} sessions at once: "
-                f"{', '.join(sessions)}. Start one of them anew with a token of its own, the one "
-                "that this prints, in INTERLOCK_TOKEN; ten minutes later this is forgotten.",
+                f"The token {token} of @{sender} is in use in {len(sessions)} sessions at once: "
+                f"{', '.join(sessions)}. Restart one of them with a token of its own: the command "
+                "prints a token for INTERLOCK_TOKEN. This finding ends ten minutes later.",
                 f"interlock token mint --sender {sender}",
                 token,
             )
 
 
 def _at_once(uses: list[tuple[str, Use]]) -> list[str]:
-    """The names whose time of use overlaps with that of another name."""
+    """The names whose time of use overlaps with the time of use of another name."""
     spans: dict[str, tuple[int, int]] = {}
     for name, use in uses:
         since, at = spans.get(name, (use.since, use.at))
@@ -595,14 +601,14 @@ def _at_once(uses: list[tuple[str, Use]]) -> list[str]:
 
 
 def gates_held(tx: Transaction) -> Iterator[Finding]:
-    """Find gates that no sender can pass, or only the workers of a task that waits for it."""
+    """Find gates that no sender can hold, or that only the workers of a waiting task can hold."""
     waiting = due(tx)
     known = tx.column("SELECT name FROM work_gates")
     for gate in sorted({*known, *(gate for _, gate in waiting)}):
         able = holders(tx, gate)
         if not able:
             yield Finding(
-                f"Nobody with a live token can hold the gate {gate}, so nothing passes it.",
+                f"No sender with a valid token can hold the gate {gate}, so no task can pass it.",
                 _to_hold(tx, gate),
                 gate,
             )
@@ -611,15 +617,16 @@ def gates_held(tx: Transaction) -> Iterator[Finding]:
             own = workers(tx, task.id)
             if all(agent_of(tx.state, sender) in own for sender in able):
                 yield Finding(
-                    f"Only {' and '.join(map(address, able))} can hold the gate {gate}, which "
-                    f"{task.id} waits for, and nobody judges their own work.",
+                    f"{task.id} waits for a verdict of the gate {gate}. Only "
+                    f"{' and '.join(map(address, able))} can hold this gate, but a worker cannot "
+                    "give a verdict on its own task.",
                     _to_add(tx, gate, own),
                     gate,
                 )
 
 
 def _to_hold(tx: Transaction, gate: str) -> str:
-    """The command that gives the gate a holder: trust a suspended token again, mint a token for a
+    """The command that gives the gate a holder: reaffirm a suspended token, mint a token for a
     named holder, or add a holder."""
     scope = f"gate:{gate}"
     named = {sender for name in listed(tx, gate) for sender in senders_of(tx.state, name)}
@@ -635,7 +642,7 @@ def _to_hold(tx: Transaction, gate: str) -> str:
 
 
 def _to_add(tx: Transaction, gate: str, own: list[str]) -> str:
-    """The command that adds a holder to the gate, a person if there is one."""
+    """The command that adds a holder to the gate, if possible a person."""
     rows = tx.all(
         "SELECT s.sender, s.agent FROM identity_senders s JOIN identity_agents a "
         "ON a.name = s.agent ORDER BY a.kind <> 'human', s.sender"
@@ -651,8 +658,8 @@ def _to_add(tx: Transaction, gate: str, own: list[str]) -> str:
 
 
 def secrets_kept(node: Node) -> Iterator[Finding]:
-    """Check that the user can use the workspace's files, and that no other user can. A reader of
-    the log reads all mail, and a writer of the file is its owner."""
+    """Check that the user can use the workspace's files, and that other users cannot. A user who
+    can read the log can read all mail. A user who can write it is its owner."""
     barred = []
     for path in _existing(node.directory, OURS):
         if not os.access(path, os.R_OK | os.W_OK | (os.X_OK if os.path.isdir(path) else 0)):
@@ -661,17 +668,17 @@ def secrets_kept(node: Node) -> Iterator[Finding]:
             do = f"chmod -R u+rwX {quoted}"
             if os.stat(path).st_uid != user:
                 do = f"sudo chown -R {user} {quoted} && {do}"
-            yield Finding(f"The user who runs this may not read and write {path}.", do)
+            yield Finding(f"The user who runs Interlock cannot read and write {path}.", do)
     trouble = node.keys.trouble()
     if isinstance(trouble, LogDamaged) or (trouble is not None and not barred):
         yield Finding(
             f"Sign-in, invitations and checkpoints are off: {trouble.message}",
-            f"Put it back from a copy: {node.keys.path}",
+            f"Restore this file from a copy: {node.keys.path}",
         )
     directory = node.directory
     if _mode(directory) & OTHERS_WRITE:
         yield Finding(
-            f"Others on this machine may put files into {directory}, and take them away.",
+            f"Other users of this machine can create and delete files in {directory}.",
             f"chmod 700 {shlex.quote(directory)}",
         )
     is_log_private = not _mode(os.path.join(directory, "log.db")) & OTHERS
@@ -679,13 +686,13 @@ def secrets_kept(node: Node) -> Iterator[Finding]:
         if _mode(path) & OTHERS:
             mode = 700 if os.path.isdir(path) else 600
             yield Finding(
-                f"Others on this machine may read or write {path}.",
+                f"Other users of this machine can read or write {path}.",
                 f"chmod {mode} {shlex.quote(path)}",
             )
 
 
 def _existing(directory: str, names: tuple[str, ...]) -> list[str]:
-    """The files of these names that exist, and every file beside the key."""
+    """The existing files with these names, and every file in the directory of the key."""
     paths = [os.path.join(directory, name) for name in names]
     keys = os.path.join(directory, "keys")
     if os.access(keys, os.R_OK | os.X_OK) and os.path.isdir(keys):
@@ -694,7 +701,7 @@ def _existing(directory: str, names: tuple[str, ...]) -> list[str]:
 
 
 def _mode(path: str) -> int:
-    """The mode of a file; 0 for a file that is gone by now."""
+    """The mode of a file, or 0 if the file no longer exists."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:

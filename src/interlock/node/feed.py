@@ -17,12 +17,12 @@ REMEMBERED_BYTES = 16 << 20
 READ_AT_ONCE = 1000
 TOLD_AT_ONCE = 100
 TOLD_BYTES = 64 << 10
-BREATH_S = 0.005
+PAUSE_S = 0.005
 POLL_INTERVAL_S = 1.0
 
 
 class EncodedEvent(NamedTuple):
-    """An event as listeners get it: encoded once for all of them."""
+    """An event, encoded once for all readers."""
 
     seq: int
     kind: str
@@ -38,7 +38,7 @@ class EventFeed:
 
     Each reader has a position of its own and reads at its own pace: recent events from memory,
     older ones from the log. The feed queues nothing for a reader, so a slow reader costs nothing
-    and loses nothing. `lives` counts the logs: a restore begins another one."""
+    and loses nothing. `lives` counts the logs: a restore starts another log."""
 
     def __init__(self, node: Node, in_thread: Callable[..., Any]) -> None:
         self._node = node
@@ -62,7 +62,7 @@ class EventFeed:
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._sweep())]
 
     def end_waiting(self) -> None:
-        """Release all waiting callers. Each gets the answer of an elapsed wait."""
+        """End all waits. Each waiting caller gets the same answer as after a timeout."""
         self.closing = True
         self._tell()
 
@@ -84,7 +84,7 @@ class EventFeed:
             while not self._ended.is_set():
                 try:
                     heard = listener.wait(POLL_INTERVAL_S)
-                except Exception:  # noqa: BLE001 - without this thread no caller hears of a commit
+                except Exception:  # noqa: BLE001 - without this thread no caller learns of a commit
                     _LOG.exception("the listener failed")
                     heard = not self._ended.wait(POLL_INTERVAL_S)
                 if heard:
@@ -99,14 +99,14 @@ class EventFeed:
                 if self._watched:
                     await self._catch_up()
                 else:
-                    # No caller waits. The next one reads from the log.
+                    # No caller waits. The next caller reads from the log.
                     self._begin_at(await self._in_thread(self._node.head))
-            except Exception:  # noqa: BLE001 - without this task no caller hears of a commit
-                _LOG.exception("the feed stumbled")
+            except Exception:  # noqa: BLE001 - without this task no caller learns of a commit
+                _LOG.exception("the feed failed")
                 self._rung.set()
                 await asyncio.sleep(POLL_INTERVAL_S)
-            # A short pause lets the commits of a stream gather.
-            await asyncio.sleep(BREATH_S)
+            # A short pause collects the events of several commits into one read.
+            await asyncio.sleep(PAUSE_S)
 
     async def _catch_up(self) -> None:
         """Read the new events into memory, and tell the waiting callers."""
@@ -132,8 +132,8 @@ class EventFeed:
         return [EncodedEvent(e.seq, e.kind, e.audience, canonical(e.data)) for e in events]
 
     def _begin_at(self, head: int) -> None:
-        """Forget the events in memory, and tell the callers that came meanwhile. A shorter log is
-        another log, which a restore put in place."""
+        """Drop the events in memory, and wake the waiting callers. A log that became shorter is
+        another log, which a restore has put in place."""
         if head < self.reached:
             self.lives += 1
         self.reached, self._bytes = head, 0
@@ -141,7 +141,7 @@ class EventFeed:
         self._tell()
 
     async def _sweep(self) -> None:
-        """Record expired deadlines, so that waiting callers hear of them."""
+        """Record expired deadlines, so that waiting callers learn of them."""
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             with suppress(Refusal):
@@ -151,7 +151,7 @@ class EventFeed:
     async def wait(
         self, after: int, seconds: float, matters: Callable[[EncodedEvent], bool]
     ) -> None:
-        """Wait until an event after that position matters, or the time is over."""
+        """Wait until `matters` accepts an event after the position, or until the time is over."""
         deadline = self._loop.time() + seconds
         self._watched += 1
         try:
@@ -171,8 +171,8 @@ class EventFeed:
             self._watched -= 1
 
     async def follow(self, after: int, pause_s: float) -> AsyncIterator[list[EncodedEvent]]:
-        """Events after a position, some at a time; an empty list after a pause. Ends when the feed
-        closes or the log is replaced."""
+        """Yield the events after a position in small lists, and an empty list after a pause. End
+        when the feed closes or a restore replaces the log."""
         lives = self.lives
         self._watched += 1
         try:
@@ -205,8 +205,8 @@ class EventFeed:
             self._watched -= 1
 
     def _remembered(self, after: int, most: int | None = None) -> list[EncodedEvent] | None:
-        """The events after a position, or None where memory does not go back that far. Every fact
-        is an event, so a position is a place in the list."""
+        """Return the events after a position, or None if memory does not go back that far. Every
+        fact is an event, so the position gives the index in the list."""
         if after >= self.reached:
             return []
         start = after + len(self._recent) - self.reached

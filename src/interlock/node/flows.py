@@ -1,7 +1,7 @@
 """Verbs that take several requests: waiting for mail or claims, large bodies, new secrets.
 
 Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `ShowReachable`. The node runs it in
-a thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
+a thread (`Node.call`) or on the event loop (`LiveNode.call`). A sleeping flow holds no transaction.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ else:
     mail = LazyModule("interlock.rooms.mail.verbs")
     uploads = LazyModule("interlock.rooms.mail.uploads")
 
-# A waiter asks again within this time; see claims.rules.WAITER_LEASE_MS.
+# A waiter repeats its request within this time, to keep its place in the queue: see
+# claims.rules.WAITER_LEASE_MS.
 ASK_AGAIN_S = 8.0
-# The end of a lease or of a quiet time is no commit, so a sleeper looks again.
-LOOK_AGAIN_S = 1.0
+# A lease or a quiet time ends without a commit, so a waiter also checks at this interval.
+CHECK_AGAIN_S = 1.0
 
 
 def flow_of(request: Any) -> Flow[Answer] | None:
-    """The flow of a request that takes several steps, or None where one step is enough. Raises
+    """Return the flow of a request that takes several steps, or None if one step is enough. Raises
     Usage for fields of a wrong type."""
     # By name, because importing the verbs of all rooms would slow down every command.
     name = f"{type(request).__module__}.{type(request).__name__}".removeprefix("interlock.rooms.")
@@ -60,8 +61,8 @@ def _wait_for(
     asleep: bool = False,
     ask_again_s: float = math.inf,
 ) -> Flow[Answer]:
-    """Repeat a request until its answer is the awaited one or the time is over. Returns the last
-    answer. The caller is shown as reachable meanwhile."""
+    """Repeat a request until `is_done` accepts its answer or the time is over. Return the last
+    answer. Meanwhile presence shows the caller as reachable."""
     who = yield Whoami()
     yield ShowReachable(who["sender"], asleep)
     names = frozenset({who["sender"], who["agent"]})
@@ -86,8 +87,8 @@ def _inbox(request: mail.ListInbox) -> Flow[Answer]:
 
 
 def _attend(request: Attend) -> Flow[Answer]:
-    """Wait for a reason to wake an idle client. It looks every few seconds, because the end of a
-    quiet time is not in the log."""
+    """Wait for a reason to wake an idle client. Check every few seconds, because the log has no
+    entry for the end of a quiet time."""
     request = validated(request)
     once, wait_s = request._replace(wait_s=None), request.wait_s or 0
     return _wait_for(
@@ -112,17 +113,17 @@ def _ask(request: mail.Ask) -> Flow[Answer]:
     shared = {name: sent[name] for name in ("deliveries", "notices")}
     found = yield from _wait_for(mail.FindAnswer(id), request.wait_s, lambda each: each["answered"])
     if found["answered"]:
-        yield mail.AckMessages((found["answer"]["id"],))  # the caller gets it here
+        yield mail.AckMessages((found["answer"]["id"],))  # the caller receives it in this answer
         return found | shared
     late = NoAnswer(
-        f"No answer within {request.wait_s} s. A late answer arrives in the inbox: do other work, "
+        f"No answer within {request.wait_s} s. A late answer arrives in the inbox. Do other work, "
         "and do not ask again."
     )
     return {"answered": False, "id": id} | late.as_dict() | shared
 
 
 def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
-    """Wait in the queue for up to `wait_s`. The caller leaves the queue however the wait ends."""
+    """Wait in the queue for up to `wait_s`. Leave the queue in every case, also on an error."""
     target = request.item, request.paths, request.repo
     wanted, stop = claims.CheckClaim(*target), claims.StopWaiting(*target)
     answer: Answer | None = None
@@ -147,11 +148,12 @@ def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
             if answer["acquired"]:
                 return answer
     except BaseException as trouble:
-        # A caller that was refused at once is not in the queue; one that went away may be.
+        # A caller that was refused at once is not in the queue. A caller that disconnected may be.
         if answer is not None or not isinstance(trouble, Refusal):
             yield stop
         raise
-    # Leave the queue before the last answer, so that no claim is handed to a caller that got a no.
+    # Leave the queue before the last request, so that the claim never passes to a caller that was
+    # told no.
     yield stop
     final: Answer = yield request._replace(wait_s=None)
     return final
@@ -164,7 +166,7 @@ def _invite(request: Invite) -> Flow[Answer]:
 
 
 def _mint(request: Verb) -> Flow[Answer]:
-    """Make a token for a request without one. Only the answer has it."""
+    """Make a token for a request without one. Only the answer contains it."""
     token = compose(os.urandom(SECRET_BYTES))
     answer: Answer = yield request._replace(token_hash=hashed(token))
     return answer | {"token": token}

@@ -1,8 +1,8 @@
 """The workspace's key: it signs checkpoints, seals entries and data for clients, and makes
-fingerprints. The signed checkpoints lie beside the log.
+fingerprints. This module stores the signed checkpoints too.
 
-Key and checkpoints lie in the workspace's directory and not in the database: an attacker who
-rewrites the database must forge the checkpoints too.
+Key and checkpoints are in the workspace's directory, outside the database. An attacker who
+rewrites the database must therefore forge the checkpoints too.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 SEED_BYTES = 32
-# Without the directory's path, because visitors of pages read it too.
+# Without the directory's path, because visitors of the dashboard can read this text.
 NAMED = "keys/checkpoint.key in the workspace's directory"
 KEPT = 10
 EVERY = 128
@@ -41,18 +41,18 @@ class Keys:
         return True
 
     def make(self) -> None:
-        """Make the key, unless there is one: for a new log, or one that begins anew."""
+        """Make the key for a new or restored log, unless the key exists."""
         if not self.exist():
             self._write(os.urandom(SEED_BYTES))
 
     def adopt(self, seed: bytes) -> None:
-        """Take the key of a workspace that another node made."""
+        """Store the key of a workspace that another node created."""
         self._write(_checked(seed))
         if self._seed() != seed:
             raise Usage("This directory has the key of another workspace. Use another directory.")
 
     def trouble(self) -> Refusal | None:
-        """Why the key cannot be used now, or None."""
+        """The reason why this process cannot use the key, or None."""
         try:
             self._seed()
         except Refusal as refusal:
@@ -65,20 +65,20 @@ class Keys:
                 seed = file.read()
         except (FileNotFoundError, NotADirectoryError):
             raise LogDamaged(
-                f"The key that signs checkpoints is gone. Put {NAMED} back from a copy, or "
-                "restore a backup, which begins a new key."
+                f"The key that signs checkpoints is missing. Restore {NAMED} from a copy, or "
+                "restore a backup, which starts a new key."
             ) from None
         except OSError as trouble:
             raise _unusable(trouble) from None
         if len(seed) != SEED_BYTES:
             raise LogDamaged(
-                "The key that signs checkpoints was changed: it is no key. Put "
-                f"{NAMED} back from a copy."
+                f"The key that signs checkpoints is damaged: it has {len(seed)} bytes instead of "
+                f"{SEED_BYTES}. Restore {NAMED} from a copy."
             )
         return seed
 
     def _write(self, seed: bytes) -> None:
-        """Write the key, unless another process was first."""
+        """Write the key, unless another process has written it."""
         try:
             os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
             draft = f"{self.path}.{os.urandom(8).hex()}"
@@ -92,8 +92,8 @@ class Keys:
                 os.unlink(draft)
         except OSError as trouble:
             raise EngineUnavailable(
-                f"The workspace's key cannot be made ({trouble.strerror}). Look at the owner and "
-                "the mode of keys in the workspace's directory, and at the space on its disk."
+                f"Interlock cannot create the workspace's key ({trouble.strerror}). Check the "
+                "owner and mode of keys in the workspace's directory, and the free disk space."
             ) from None
 
     # --- derived from the key
@@ -103,7 +103,7 @@ class Keys:
         return verifier_key(signer(workspace), public_key(self._seed()))
 
     def sealing(self) -> bytes:
-        """The key that seals entries on an engine that others may write to."""
+        """The key that seals entries on a shared engine, which other writers may reach."""
         return sealing(self._seed())
 
     def derived(self, purpose: bytes) -> bytes:
@@ -111,8 +111,8 @@ class Keys:
         return hashlib.blake2b(b"for " + purpose, key=self._seed(), digest_size=32).digest()
 
     def fingerprint(self, data: bytes) -> str:
-        """A digest that only the holder of the key can compute. Where the key cannot be used, the
-        digest is random."""
+        """A digest that only a process with the key can compute. If this process cannot use the
+        key, the digest is random."""
         try:
             key = self._seed()
         except (LogDamaged, EngineUnavailable):
@@ -122,7 +122,7 @@ class Keys:
     # --- checkpoints
 
     def checkpoint(self, workspace: str, epoch: int, frontier: Frontier) -> str:
-        """Sign the tree and keep the note."""
+        """Sign the tree, and store the note."""
         note = self.signed(workspace, frontier)
         self.keep(note, frontier.size, epoch)
         return note
@@ -132,8 +132,8 @@ class Keys:
         return sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
 
     def keep(self, note: str, size: int, epoch: int) -> None:
-        """Keep a note beside the log, with the latest few. The epoch is in its name: a note that
-        comes late, after a restore, is of the abandoned log."""
+        """Store a note in the workspace's directory, and delete all but the latest few. The epoch
+        in the name tells a note of an abandoned log, which may arrive after a restore."""
         os.makedirs(self._notes, 0o700, exist_ok=True)
         path = os.path.join(self._notes, f"{size:020}-{epoch}.note")
         draft = f"{path}.{os.urandom(8).hex()}"
@@ -147,7 +147,7 @@ class Keys:
                 os.unlink(os.path.join(self._notes, old))
 
     def kept(self) -> list[tuple[int, str]]:
-        """The notes beside the log, oldest first, each with its epoch."""
+        """The stored notes, oldest first, each with its epoch."""
         notes = []
         for name in self._names():
             epoch = name.removesuffix(".note").rpartition("-")[2]
@@ -157,7 +157,7 @@ class Keys:
         return notes
 
     def set_aside(self, suffix: str) -> None:
-        """Rename the directory of notes, which are of an abandoned log."""
+        """Rename the directory of notes, which belong to an abandoned log."""
         with suppress(OSError):
             os.rename(self._notes, f"{self._notes}-{suffix}")
 
@@ -169,7 +169,7 @@ class Keys:
 
 
 class Seals:
-    """Seals data that a client keeps and brings back, so that the server stores nothing: the
+    """Seals data that a client stores and sends back, so that the server need not store it: the
     registration of an OAuth client, for example. Every node of the workspace can open a seal. A
     client can neither read nor make one."""
 
@@ -182,7 +182,7 @@ class Seals:
         return self._fernet(purpose).encrypt(orjson.dumps(content)).decode().rstrip("=")
 
     def opened(self, purpose: str, text: str, lasts_s: int | None = None) -> dict[str, Any] | None:
-        """The content that was sealed for this purpose; None for a forged or expired seal."""
+        """The content that was sealed for this purpose, or None for a forged or expired seal."""
         import orjson
         from cryptography.fernet import InvalidToken
 
@@ -202,11 +202,11 @@ class Seals:
 
 
 def _unusable(trouble: OSError) -> EngineUnavailable:
-    """The key is there, and this process may not use it: nothing is lost."""
+    """Return the refusal for a key that exists, but that this process has no permission to use."""
     return EngineUnavailable(
-        f"The key that signs checkpoints cannot be used ({trouble.strerror}). It is whole as far "
-        f"as anybody knows, so restore nothing: give {NAMED} to the user who runs Interlock "
-        "(chown), for them alone (chmod 600, and 700 for keys)."
+        f"Interlock cannot read the key that signs checkpoints ({trouble.strerror}). The key "
+        f"exists, so restore nothing. Make the user who runs Interlock the owner of {NAMED} "
+        "(chown), and allow access to that user only (chmod 600, and chmod 700 for keys)."
     )
 
 
@@ -215,11 +215,14 @@ def signer(workspace: str) -> str:
 
 
 def sealing(seed: bytes) -> bytes:
-    """The key that seals entries, from the workspace's key."""
+    """Derive the key that seals entries from the workspace's key."""
     return hashlib.blake2b(b"seal", key=_checked(seed), digest_size=32).digest()
 
 
 def _checked(seed: bytes) -> bytes:
     if len(seed) != SEED_BYTES:
-        raise Usage(f"That is not a workspace's key: keys/checkpoint.key has {SEED_BYTES} bytes.")
+        raise Usage(
+            f"The file is not a workspace's key. It has {len(seed)} bytes instead of {SEED_BYTES}. "
+            "Give a copy of keys/checkpoint.key."
+        )
     return seed

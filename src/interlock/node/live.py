@@ -1,7 +1,7 @@
 """A node on the event loop: many callers, most of them waiting.
 
 The event loop never touches the file. A few threads do the reads, the write queue does the writes,
-and one thread listens for commits. Waiting callers are served from memory.
+and one thread listens for commits. The feed serves waiting callers from memory.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ _LOG = logging.getLogger("interlock.feed")
 READERS = 4
 # A verb that reads the whole log, such as a verification, must not delay the readers.
 UNBOUNDED_AT_ONCE = 1
-# The log records one refused stranger of a kind in this time.
+# In this time, the log records at most one refusal of an unknown caller for each code.
 REPORT_INTERVAL_S = 60.0
 MAX_SAID = 1000
 
 
 class Viewer(NamedTuple):
-    """A reader of events, and the names by which they concern it; both None for the owner."""
+    """A reader of events, and the names whose events it may see. Both are None for the owner."""
 
     sender: str | None
     names: frozenset[str] | None
 
 
 class LiveNode:
-    """The asynchronous face of a node. Enter it on the loop that will use it."""
+    """The asynchronous interface of a node. Enter it on the event loop that uses it."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -69,13 +69,13 @@ class LiveNode:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End the listener and finish the work that was begun."""
+        """Stop the feed, and wait until the threads have finished their work."""
         await self.feed.stop()
         self._readers.shutdown(wait=True)
         self._unbounded.shutdown(wait=True)
 
     async def call(self, credentials: Credentials, request: Verb) -> Answer:
-        """Do a request to its end. The same answers and refusals as `Node.call`."""
+        """Run a request to completion. Answers and refusals are those of `Node.call`."""
         flow = flow_of(request)
         if flow is None:
             return await self.call_once(credentials, request)
@@ -83,11 +83,12 @@ class LiveNode:
             seen = self.feed.reached
 
             async def step(wanted: Any) -> Any:
-                """Do one step of a verb that waits."""
+                """Run one step of a verb that waits."""
                 nonlocal seen
                 match wanted:
                     case Sleep(seconds, names):
-                        # Mail or claims end the sleep, and a fact that may end the right to wait.
+                        # New mail or a claim ends the sleep. So does a fact about identities, which
+                        # may have revoked the caller's permission.
                         def matters(event: EncodedEvent) -> bool:
                             if event.kind in IDENTITY_KINDS:
                                 return True
@@ -105,12 +106,12 @@ class LiveNode:
             return await run_async(flow, step)
 
     async def call_once(self, credentials: Credentials, request: Verb) -> Answer:
-        """Do one request without waiting: the caller of a flow asks again."""
+        """Run one request without waiting. A flow that waits repeats its request."""
         path = submit(credentials, request, self.node.keys.fingerprint)
         return await run_async(path, self._step)
 
     async def _step(self, wanted: Any) -> Any:
-        """Do one step of a request's path."""
+        """Run one step of a request's path."""
         match wanted:
             case Read(valid, stale):
                 return await self._in_thread(partial(self.node.read, valid, stale=stale))
@@ -124,7 +125,7 @@ class LiveNode:
                 return await self._loop.run_in_executor(threads, maintain, self.node, valid)
 
     async def find_viewer(self, credentials: Credentials) -> Viewer:
-        """Find the viewer of events. Raises the refusals of any other request."""
+        """Return the viewer that the credentials identify. Raises Refusal."""
         if credentials.owner:
             return Viewer(None, None)
         who = await self.call_once(credentials, Whoami())
@@ -133,8 +134,8 @@ class LiveNode:
     async def events(
         self, credentials: Credentials, after: int, pause_s: float
     ) -> AsyncIterator[list[EncodedEvent]]:
-        """The events after a position that concern the caller, without end; an empty list after a
-        pause. Raises a refusal once the caller may no longer read them."""
+        """Yield the events after a position that concern the caller, and an empty list after a
+        pause. Raises Refusal when the caller may no longer read them."""
         names = (await self.find_viewer(credentials)).names
         checked_at = yielded_at = self._loop.time()
         async for events in self.feed.follow(after, pause_s):
@@ -149,8 +150,8 @@ class LiveNode:
     async def report(
         self, code: str, peer: str, connection: str | None = None, person: str | None = None
     ) -> None:
-        """Record a sign-in that a door refused. A refusal of an unknown caller is recorded once in
-        a while only: anyone who can reach the door could fill the log with them."""
+        """Record a sign-in that a door refused. For unknown callers, record at most one refusal of
+        each code in `REPORT_INTERVAL_S`, so that an attacker cannot fill the log."""
         self.notice(code, peer, connection)
         is_unknown = connection is None and person is None
         if is_unknown:
@@ -163,11 +164,11 @@ class LiveNode:
             await self.call(Credentials(), ReportRefusal(code, digest, connection, person))
         except NotAvailable:
             if is_unknown:
-                self._reported.pop(code, None)  # so that the next one of this code is recorded
+                self._reported.pop(code, None)  # so that the next refusal of this code is recorded
 
     def notice(self, code: str, peer: str, connection: str | None = None) -> None:
-        """Count a refusal. The server's log gets the first of each code, so that an attacker cannot
-        push other lines out of it."""
+        """Count a refusal. Write only the first ones of each code into the server's log, so that an
+        attacker cannot push other lines out of it."""
         self.intrusions[code] += 1
         if self.intrusions[code] <= MAX_SAID or connection is not None:
             _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
@@ -180,11 +181,12 @@ class LiveNode:
         return await self._loop.run_in_executor(self._readers, work, *arguments)
 
     async def _enqueue(self, work: Callable[[Any], Any]) -> Any:
-        """Enqueue a write and wait for its answer. A caller that stops waiting does not undo it."""
+        """Enqueue a write and wait for its answer. The write continues if the caller stops
+        waiting."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def answered(write: PendingWrite) -> None:
-            """Called by the writer's thread for each write of a batch. It wakes the loop once."""
+            """Wake the event loop once for a batch. The writer thread calls this for each write."""
             self._answered.append((write, future))
             if not self._is_told:
                 self._is_told = True
@@ -228,7 +230,7 @@ class LiveNode:
 
     @contextmanager
     def listening(self, sender: str, asleep: bool = False) -> Iterator[None]:
-        """Show the sender as reachable at once for as long as any of its clients listens."""
+        """Show the sender as reachable while at least one of its clients listens."""
         key = sender, asleep
         count, shown = self._listening.get(key, (0, None))
         if shown is None:

@@ -1,4 +1,4 @@
-"""Open a workspace's engine: the file itself, or a server that several nodes share. Move a log from
+"""Open a workspace's engine: its own file, or a database that several nodes share. Move a log from
 its own file to a shared engine."""
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refuse_strange(url: str | None, key: bytes | None = None) -> None:
-    """Refuse a malformed URL of an engine or a malformed key, before anything is opened."""
+    """Refuse a malformed URL of an engine or a malformed key, before Interlock opens a file."""
     if url is not None and url != "sqlite":
         from interlock.stores.shared.locating import parsed
 
@@ -28,7 +28,7 @@ def refuse_strange(url: str | None, key: bytes | None = None) -> None:
 
 
 def is_engine_of(directory: str, url: str) -> bool:
-    """Whether the engine at the URL keeps the workspace's log."""
+    """Whether the engine at the URL has the workspace's log."""
     from interlock.stores.shared.locating import is_recorded, located
 
     where = located(directory, url)
@@ -45,10 +45,10 @@ def open_engine(
     key: bytes | None,
     is_repair: bool = False,
 ) -> "tuple[SqliteEngine, PeerNodes | None]":
-    """The engine of a directory, and its peer nodes if the engine is shared.
+    """Return the engine of a directory, and its peer nodes if the engine is shared.
 
-    Before it makes anything here, it refuses a new address that does not answer, a wrong key, and
-    a workspace that does not exist there. Raises Usage, NotFound and EngineUnavailable."""
+    Before it creates a file, it refuses a new address that does not answer, a wrong key, and a
+    workspace that the engine does not have. Raises Usage, NotFound and EngineUnavailable."""
     where = None
     if not is_embedded(directory, url):
         from interlock.stores.shared.locating import is_recorded, located, reach, record
@@ -56,7 +56,10 @@ def open_engine(
         where = located(directory, url)
     if where is None:
         if key is not None:
-            raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
+            raise Usage(
+                "--key needs --engine URL. The key of an embedded log is in the workspace's "
+                "directory. Omit --key."
+            )
         with ExitStack() as undo:
             file = LogFile(directory, adopt=adopt)
             undo.callback(file.close)
@@ -74,23 +77,25 @@ def open_engine(
         undo.callback(remote.close)
         if keys.exist() and not (is_new and key is not None):
             if is_new:
-                remote.remote_head()  # an address that never answered must not replace one that did
+                # Raises if the new address does not answer. Such an address must not replace the
+                # recorded one.
+                remote.remote_head()
         elif key is not None:
             if not is_known(remote, sealing(key)):
                 raise absent(where.workspace)
         elif remote.remote_head().seq > 0:
             raise Usage(
-                f"The workspace {where.workspace} exists on that engine, and its key is not here. "
-                "Take keys/checkpoint.key from the directory of one of its nodes, by a way that "
-                "you trust, and start this one with --key FILE."
+                f"The engine has the workspace {where.workspace}, but this directory does not have "
+                "its key. Copy keys/checkpoint.key from the directory of one of its nodes over a "
+                "secure connection, and start this node with --key FILE."
             )
         file = LogFile(directory, adopt=adopt, is_copy=True)
         undo.callback(file.close)
         with file.reading() as db:
             is_moving = not is_new and engine_of(db) is None and bool(length(db))
         if is_moving:
-            # A move records the engine's address in the directory, then in the file. Where it
-            # broke off in between, and the engine has every entry, record it in the file now.
+            # A move records the engine's address in the directory, then in the file. If a crash
+            # came between the two, and the engine has every entry, record it in the file now.
             moving = SharedEngine(file, remote, keys.sealing(), where.node)
             with file.writing() as db:
                 loss = moving.loss(db)
@@ -101,14 +106,14 @@ def open_engine(
             keys.adopt(key)
         keys.make()
         engine = SharedEngine(file, remote, keys.sealing(), where.node, clock)
-        if is_repair:  # the repair records the address once the lost entries are there
+        if is_repair:  # the repair records the address after it has restored the lost entries
             is_known(remote, keys.sealing())
         else:
             with file.reading() as db:
                 if is_new and engine.head(db).seq and not engine.loss(db).common:
                     raise Usage(
-                        "That engine does not have this workspace, and its address was not kept. "
-                        "If it is to have it from now on, as this node has it: interlock repair "
+                        "The engine at this URL does not have this workspace. Interlock did not "
+                        "save the URL. To copy this node's log to that engine: interlock repair "
                         "--restore --engine URL"
                     )
             record(directory, where)
@@ -117,9 +122,9 @@ def open_engine(
 
 
 def _become_copy(file: LogFile, workspace: str) -> None:
-    """Record that an engine keeps the log, before this file has any of it."""
+    """Record in the file that it is a copy of an engine's log, before it has an entry."""
     with file.reading() as db:
-        # Most openings change nothing, and must not wait for a writer.
+        # Most calls change nothing, and must not wait for a writer.
         if engine_of(db) == workspace:
             return
     with file.writing() as db:
@@ -127,12 +132,12 @@ def _become_copy(file: LogFile, workspace: str) -> None:
         if name == workspace:
             return
         if name is not None:
-            raise Usage(f"This directory is a node of the workspace {name}. Use another one.")
+            raise Usage(f"This directory is a node of the workspace {name}. Use another directory.")
         if length(db):
             raise Usage(
-                "The log of this workspace is in its own file. Move it, with every entry and "
-                "proof: interlock migrate --to URL. Or use another directory for a node: "
-                "interlock --workspace DIRECTORY up --engine URL"
+                "The log of this workspace is in its own file. To move it to the engine, with "
+                "every entry and proof: interlock migrate --to URL. To use another directory for "
+                "the node: interlock --workspace DIRECTORY up --engine URL"
             )
         file.note_copy(workspace)
 
@@ -140,14 +145,14 @@ def _become_copy(file: LogFile, workspace: str) -> None:
 def migrate(node: "Node", url: str) -> Answer:
     """Copy the log to the engine and make the directory a node of it. No process writes meanwhile.
 
-    Until the directory's record names the engine, the file is the log, and a move that failed can
-    be repeated: without a given name, the log's name on the engine is the workspace's id. The file
-    has a record too; after a crash between the two, the next command writes the second."""
+    Until the directory's record names the engine, the file is the log, and the caller can repeat a
+    failed move. Without a name in the URL, the log's name on the engine is the workspace's id. The
+    file has a record too. After a crash between the two, the next command writes the second."""
     from interlock.stores.shared.engine import SharedEngine
     from interlock.stores.shared.locating import located, reach, record
 
     if node.shared is not None:
-        raise Usage(f"The log is kept by {node.shared.where.shown} already.")
+        raise Usage(f"The log is already on the engine {node.shared.where.shown}.")
     with node.file.reading() as db:
         where = located(node.directory, url, state.load(db).workspace)
     assert where is not None  # a URL was given
@@ -159,8 +164,8 @@ def migrate(node: "Node", url: str) -> Answer:
             loss = engine.loss(db)
             if not loss.is_tail:
                 raise Usage(
-                    f"There is another workspace {where.workspace} on that engine. Choose another "
-                    "name: --to 'URL?workspace=NAME'"
+                    f"The engine has another workspace {where.workspace}. Choose another name: "
+                    "interlock migrate --to 'URL?workspace=NAME'"
                 )
             engine.push_entries(db, loss.common)
             head = engine.head(db)
@@ -180,8 +185,8 @@ def migrate(node: "Node", url: str) -> Answer:
 
 
 def absent(workspace: str) -> NotFound:
-    """A node with a key joins a workspace and creates none."""
+    """Return the refusal of a node that has a key for a workspace that does not exist."""
     return NotFound(
-        f"There is no workspace {workspace} on that engine yet. Start the first node without "
-        "--key: it makes the workspace and its key."
+        f"The engine has no workspace {workspace} yet. Start the first node without --key: it "
+        "creates the workspace and its key."
     )

@@ -1,7 +1,7 @@
-"""Passwords: the verifier that the log keeps, and the limit of attempts.
+"""Passwords: the verifier that the log stores, and the limit of attempts.
 
-Argon2id makes every attempt slow. The workspace's key goes into the verifier, so that a thief of
-the log cannot try passwords. The salt comes from the key and the name, so that no lookup is needed.
+Argon2id makes every attempt slow. The verifier depends on the workspace's key, so that a thief of
+the log cannot test passwords. The salt derives from the key and the name, so it needs no lookup.
 """
 
 import threading
@@ -23,8 +23,8 @@ PASSES = 2
 MEMORY_KIB = 64 << 10
 TRIES = 10
 TRIES_OF_ALL_NAMES = 100
-# While many addresses try one name, each address gets fewer attempts. No address is shut out: an
-# attacker could lock a person out that way.
+# While many addresses try one name, each address gets fewer attempts. No address is blocked
+# completely, because an attacker could lock a person out that way.
 TRIES_FROM_EVERYWHERE = 50
 TRIES_UNDER_ATTACK = 3
 WITHIN_S = 600.0
@@ -33,22 +33,25 @@ MAX_WAITING = 16
 MAX_NAME_LENGTH = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
-# A name and an address; None stands for all of them.
+# A name and an address. None means all names or all addresses.
 _Key = tuple[str | None, str | None]
 
 
 def refuse_weak(name: str, password: str) -> None:
     if len(password) < SHORTEST:
-        raise Usage(f"A password has at least {SHORTEST} characters. A sentence is a good one.")
+        raise Usage(
+            f"The password is too short. Use at least {SHORTEST} characters, for example a "
+            "sentence."
+        )
     if len(password) > LONGEST:
-        raise Usage(f"A password has at most {LONGEST} characters.")
+        raise Usage(f"The password is too long. Use at most {LONGEST} characters.")
     is_repeated = password in (password * 2)[1:-1]
     if len(set(password)) < 4 or is_repeated or password.isdecimal() or password == name:
-        raise Usage("That password is easily guessed. A sentence is a good one.")
+        raise Usage("The password is easy to guess. Use another one, for example a sentence.")
 
 
 def verifier(keys: Keys, name: str, password: str) -> str:
-    """The verifier of a password for the log. Takes a tenth of a second, and 64 MiB."""
+    """The verifier of a password for the log. Computing it takes 0.1 s and 64 MiB."""
     salt = bytes.fromhex(keys.fingerprint(b"password of " + name.encode()))[:_SALT_BYTES]
     with _at_once:
         argon = Argon2id(salt=salt, length=32, iterations=PASSES, lanes=1, memory_cost=MEMORY_KIB)
@@ -59,7 +62,7 @@ def verifier(keys: Keys, name: str, password: str) -> str:
 class Attempts:
     """Counts the failed sign-ins of the last minutes by name and address, and the sign-ins in
     progress. An attempt counts as failed until it succeeds, so that concurrent attempts do not
-    pass the limit."""
+    exceed the limit."""
 
     def __init__(self) -> None:
         self._failed: dict[_Key, deque[float]] = {}
@@ -73,7 +76,9 @@ class Attempts:
         _refuse_too_many(self._lately((name, peer)), TRIES_UNDER_ATTACK if is_attacked else TRIES)
         _refuse_too_many(self._lately((None, peer)), TRIES_OF_ALL_NAMES)
         if self._waiting >= MAX_WAITING:
-            raise RateLimited("Many are signing in just now. Try again.", retry_after_s=2)
+            raise RateLimited(
+                "Too many people sign in at the same time. Try again in 2 s.", retry_after_s=2
+            )
         self._waiting += 1
         tried = self._lately((name, peer))
         tried.append(time.monotonic())
@@ -91,7 +96,7 @@ class Attempts:
             self._waiting -= 1
 
     def failed(self, name: str, peer: str) -> bool:
-        """Count a wrong password. Returns whether the attempts look like guessing."""
+        """Count a wrong password. Return whether there were so many that they indicate guessing."""
         name, peer = name[:MAX_NAME_LENGTH], neighbourhood(peer)
         for key in ((None, peer), (name, None)):
             tried = self._lately(key)
@@ -101,7 +106,7 @@ class Attempts:
         return is_attacked or len(self._lately((name, peer))) >= TRIES
 
     def forget(self, name: str) -> None:
-        """Forget the failures of a name that has a new password."""
+        """Reset the failures of a name that has a new password."""
         for key in [key for key in self._failed if key[0] == name[:MAX_NAME_LENGTH]]:
             del self._failed[key]
 
@@ -122,6 +127,6 @@ def _refuse_too_many(tried: deque[float], most: int) -> None:
     if len(tried) >= most:
         wait_s = int(tried[-most] + WITHIN_S - time.monotonic()) + 1
         raise RateLimited(
-            f"Signing in failed too often. Wait {wait_s} s, or ask for a new invitation.",
+            f"Too many sign-ins failed. Wait {wait_s} s, or ask an admin for a new invitation.",
             retry_after_s=wait_s,
         )

@@ -1,4 +1,4 @@
-"""The other nodes on a shared engine: follow what they append, and tell them of this node."""
+"""The other nodes on a shared engine: follow their entries, and report this node to them."""
 
 import logging
 import threading
@@ -29,8 +29,8 @@ MAX_USES = 200
 
 
 class PeerNodes:
-    """Follows the engine in one thread for as long as the node is open. `nodes` is the last report
-    of each node; `trouble` is why the engine cannot be followed, or None."""
+    """Follows the engine in one thread while the node is open. `nodes` has the last report of each
+    node. `trouble` is the reason why this node cannot follow the engine, or None."""
 
     def __init__(self, engine: SharedEngine, where: Located, *, is_joining: bool) -> None:
         self.engine = engine
@@ -52,13 +52,13 @@ class PeerNodes:
         return self.engine.clock()
 
     def refuse_absent(self) -> None:
-        """Refuse to create the log for a node that came with a key: the log is gone."""
+        """Refuse to create a log for a node that was given a key: its workspace must exist."""
         if self._is_joining:
             raise absent(self.where.workspace)
 
     def uses(self) -> dict[str | None, list[Use]]:
-        """The uses of tokens at the other nodes, by the node's name; None for nodes on this
-        machine."""
+        """Return the uses of tokens at the other nodes, by the node's name. The name is None for
+        nodes on this machine."""
         found: dict[str | None, list[Use]] = {}
         for name, report in self.nodes.items():
             if name != self.engine.node:
@@ -67,7 +67,8 @@ class PeerNodes:
         return found
 
     def standing(self) -> dict[str, Any]:
-        """How far each node is: this one now, the others at their last report."""
+        """Return the position of each node: of this node now, of the others at their last
+        report."""
         if self.trouble is None:
             self._has_beaten.wait(FIRST_BEAT_S)
         now = self.now()
@@ -98,8 +99,8 @@ class PeerNodes:
     # --- following
 
     def follow(self, node: "Node") -> None:
-        """Hear first how far the others are. If the engine lost entries that they have, this node
-        must write nothing."""
+        """Start the thread that follows the engine. Read the positions of the other nodes first:
+        if the engine lost entries that they have, this node must write nothing."""
         self._end.clear()
         if self.engine.age_s() is not None:
             with suppress(Refusal):
@@ -116,14 +117,14 @@ class PeerNodes:
         self.follow(node)
 
     def end(self) -> None:
-        """End the following. A thread that waits for news does nothing afterwards, so no command
-        waits for it."""
+        """Stop following. Do not join a thread that waits for news, because it does nothing
+        afterwards and a command would wait for it."""
         self._end.set()
         if self._thread is not None and not self._is_waiting:
             self._thread.join(10)
 
     def _run(self, node: "Node", end: threading.Event) -> None:
-        """Copy the entries of other nodes as they come, and report to the others every second."""
+        """Copy the entries of other nodes as they arrive. Report this node every second."""
         if self._has_beaten.is_set() and end.wait(SOON_S):
             return
         beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
@@ -135,7 +136,7 @@ class PeerNodes:
                     try:
                         self.hear(node)
                     except Refusal as trouble:
-                        self.remote.remote_head()  # raises unless the engine can still be read
+                        self.remote.remote_head()  # raises if the engine cannot be read
                         unheard = trouble
                     beaten = time.monotonic()
                 before = node.reached
@@ -149,7 +150,7 @@ class PeerNodes:
                     return
                 # This node's own entries wake the follower too. The thread that appended them
                 # folds them.
-                node.let_pass()
+                node.wait_for_commit()
                 if node.reached == before:
                     node.catch_up()
                 self._note(unheard)
@@ -157,9 +158,9 @@ class PeerNodes:
                 if end.is_set():
                     return
                 self._note(trouble)
-                beaten = 0.0  # afterwards report at once how far this node is
+                beaten = 0.0  # so that the next step reports this node at once
                 end.wait(TRY_AGAIN_S)
-            except Exception:  # noqa: BLE001 - a defect here must not end the following
+            except Exception:  # noqa: BLE001 - a defect here must not end this thread
                 if end.is_set():
                     return
                 _LOG.exception("follower")
@@ -173,7 +174,7 @@ class PeerNodes:
         self.trouble = trouble
 
     def hear(self, node: "Node") -> None:
-        """Report this node to the others, and read how far they are and which senders they saw."""
+        """Report this node to the others. Read their positions and the senders that they saw."""
         with node.file.reading() as db:
             known = names(db)
         here = node.presence.here(known, self.now())
@@ -189,8 +190,8 @@ class PeerNodes:
         self._has_beaten.set()
 
 
-# A node of another version may report further members after the known ones. Reports are hints:
-# malformed ones are ignored.
+# A node of another version may report further members after the known ones. Reports are hints, so
+# this node ignores malformed ones.
 
 
 def _seen(report: Any) -> dict[str, Seen]:

@@ -4,7 +4,7 @@
                        └─ Write ─ queue → transaction ─ authenticate → authorize → decide
                                                           → append → fold → COMMIT → answer
 
-Only `validate` makes a `Validated` request, and only `decide` calls the rule of one. So no path
+Only `validate` makes a `Validated` request, and only `decide` calls its rule. Therefore no path
 skips a stage.
 """
 
@@ -37,7 +37,8 @@ from interlock.verbs.flows import Flow
 from interlock.verbs.types import SESSION_ID
 from interlock.verbs.verb import Verb, validated
 
-# A hook gives up after eight seconds. The node must not count mail as shown that it never saw.
+# A hook stops waiting after eight seconds. The node must not count mail as shown that the hook did
+# not receive.
 ATTEND_TIMEOUT_S = 6.0
 
 
@@ -49,8 +50,8 @@ class Validated(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Decide a request in a read transaction. The result is None where it must append a fact. A
-    `stale` read serves a caller while the engine is unavailable."""
+    """Decide a request in a read transaction. The result is None if the request must append a fact.
+    A `stale` read answers a caller while the engine is unavailable."""
 
     valid: Validated
     stale: bool = False
@@ -63,7 +64,7 @@ class Write(NamedTuple):
 
 
 class Maintenance(NamedTuple):
-    """Run a verb about the log itself, which no rule decides: see `node.upkeep`."""
+    """Run a verb about the log itself, without a rule of a room: see `node.upkeep`."""
 
     valid: Validated
 
@@ -72,25 +73,25 @@ def submit(
     credentials: Credentials, request: Verb, fingerprint: Callable[[bytes], str]
 ) -> Flow[Answer]:
     """The path of every request: from commands without a server, from the event loop, and on a node
-    of a shared engine. Returns the answer, or raises a refusal.
+    of a shared engine. Returns the answer, or raises Refusal.
 
-    The caller runs this flow: `Node.call` in a thread, `LiveNode.call` on the event loop. A verb
-    that waits is a flow of requests (`node.flows`), and each of them takes this path. A refused
-    request leaves no fact, except for a refusal that an auditor wants to see."""
+    `Node.call` runs this flow in a thread, and `LiveNode.call` on the event loop. A verb that waits
+    is a flow of requests (`node.flows`), and each of them takes this path. A refused request leaves
+    no fact, except for a refusal that matters to an auditor."""
     # The check of the shape needs no state, so a malformed request costs no transaction.
     valid = validate(credentials, request)
     if request.declared.maintenance:
         return (yield Maintenance(valid))
-    # Most reads append nothing, and are decided beside the writers.
+    # Most reads append nothing. The node decides them concurrently with writes.
     read_only = request.declared.read_only
     if read_only and (answer := (yield Read(valid))) is not None:
         return answer
-    # The write queue commits this write together with its neighbours, and answers after COMMIT.
+    # The write queue commits this write together with other writes, and answers after COMMIT.
     write = WriteRequest(valid, fingerprint)
     try:
         return (yield Write(write))
     except NotAvailable:
-        # The engine takes no writes. A read is answered from the local state, without a receipt.
+        # The engine accepts no writes. Answer a read from the local state, without a receipt.
         stale = (yield Read(valid, stale=True)) if read_only else None
         if stale is None:
             raise
@@ -106,11 +107,10 @@ def validate(credentials: Credentials, request: Verb) -> Validated:
 
 def decide(tx: Transaction, valid: Validated) -> Answer:
     """Authenticate, authorize and decide a request at one position of the log. The rule appends
-    facts, and each is folded at once."""
+    facts, and the batch folds each of them at once."""
     request, credentials = valid
     declared = request.declared
-    # Authenticate. The token alone decides who the caller is, and a sender that the request names
-    # must not contradict it.
+    # Authenticate. Only the token decides the caller. A sender that the request names must match.
     if declared.anyone:
         tx.caller = NOBODY_CALLER
     elif credentials.token is not None:
@@ -125,12 +125,13 @@ def decide(tx: Transaction, valid: Validated) -> Answer:
     else:
         raise NoIdentity
 
-    # Authorize: the scope of the token, and a workspace that is not paused.
+    # Authorize: the token needs the scope, and the workspace must not be paused.
     caller = tx.caller
     if declared.scope is not None and declared.scope not in caller.scopes:
         raise MissingScope(
-            f"{declared.name} needs the scope {declared.scope}, and @{caller.sender}'s token has "
-            f"{', '.join(sorted(caller.scopes)) or 'none'}.",
+            f"{declared.name} needs the scope {declared.scope}. The token of @{caller.sender} has "
+            f"{', '.join(sorted(caller.scopes)) or 'no scopes'}. Ask an admin to do this, or to "
+            "mint a token with that scope.",
             scope=declared.scope,
         )
     if not (declared.read_only or declared.when_paused):
@@ -140,8 +141,7 @@ def decide(tx: Transaction, valid: Validated) -> Answer:
 
 
 class WriteRequest:
-    """A request on its way through the write transaction. A batch that starts again decides it
-    again."""
+    """A request in the write transaction. If its batch starts again, it is decided again."""
 
     def __init__(self, valid: Validated, fingerprint: Callable[[bytes], str]) -> None:
         self.valid = valid
@@ -151,7 +151,8 @@ class WriteRequest:
         if isinstance(request := valid.request, Attend):
             self._deadline = time.monotonic() + ATTEND_TIMEOUT_S
             if request.until_ms is not None:
-                # The caller's own time limit counts too: this process may have been stopped.
+                # The caller's own time limit counts too, because this process may have been
+                # suspended before this line.
                 self._deadline = min(self._deadline, request.until_ms / 1000)
 
     def __call__(self, batch: Batch) -> Answer:
@@ -165,8 +166,8 @@ class WriteRequest:
             self.caller = tx.caller
 
     def record(self, refusal: Refusal, batch: Batch) -> None:
-        """Record a refusal that an auditor wants to see, with a keyed digest of the request. The
-        digest does not let a reader of the log confirm a guess of the request."""
+        """Record a refusal that matters to an auditor, with a keyed digest of the request. Without
+        the key, a reader of the log cannot use the digest to confirm a guess of the request."""
         if self.caller is None or is_paused(batch.db):
             return
         request = self.valid.request

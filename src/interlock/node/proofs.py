@@ -1,12 +1,12 @@
 """Proofs for readers without the workspace: signed checkpoints, and paths from an entry to them.
 
-A checkpoint that is kept elsewhere shows any later change to history. The holder of the verifier
-key can check a proof without the workspace.
+A checkpoint that is stored outside the workspace reveals any later change to history. A reader
+with the verifier key can check a proof without the workspace.
 """
 
 from typing import Any, NamedTuple
 
-from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.errors import LogDamaged, NotFound, Remedy, Usage
 from interlock.log.facts import header_hash, parse_header
 from interlock.log.merkle import (
     Frontier,
@@ -17,11 +17,15 @@ from interlock.log.merkle import (
 )
 from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node, state
+from interlock.rooms.workspace.verbs import VerifyLog
 from interlock.verbs.answers import Answer, without_none
+
+TO_VERIFY = Remedy("interlock audit verify", VerifyLog())
 
 
 class Tree(NamedTuple):
-    """The leaves of the log at one moment, and what every proof says of the whole tree."""
+    """The leaves of the log at one position, and the members that every proof has about the whole
+    tree."""
 
     leaves: list[bytes]
     signed: Answer
@@ -32,8 +36,8 @@ class Tree(NamedTuple):
 
 
 def _tree(node: Node) -> Tree:
-    """Sign the log at its head. Raises LogDamaged where the log is not the folded one, or where
-    the key is not the log's."""
+    """Sign the log at its head. Raises LogDamaged if the log does not match the state, or if the
+    key is not the log's key."""
     frontier = Frontier()
     leaves = []
     with node.file.reading() as db:
@@ -43,13 +47,13 @@ def _tree(node: Node) -> Tree:
             leaves.append(leaf)
         row = db.execute("SELECT id, epoch, verifier FROM workspace_self").fetchone()
         if state.load(db).frontier.pack() != frontier.pack():
-            raise LogDamaged("The log is not what was folded. See interlock audit verify.")
+            raise LogDamaged("The log does not match the state. To check the log:", TO_VERIFY)
     assert row is not None
     workspace, epoch, verifier = str(row[0]), int(str(row[1])), str(row[2])
     if node.keys.verifier(workspace) != verifier:
         raise LogDamaged(
-            "The key that signs this workspace's checkpoints was lost or replaced. Put "
-            "keys/checkpoint.key back from a copy, or restore a backup, which begins a new key."
+            "The key that signs this workspace's checkpoints was lost or replaced. Restore "
+            "keys/checkpoint.key from a copy, or restore a backup, which starts a new key."
         )
     signed = {
         "tree_size": len(leaves),
@@ -61,7 +65,7 @@ def _tree(node: Node) -> Tree:
 
 
 def checkpoint(node: Node) -> Answer:
-    """Sign the log at its head. A copy that is kept elsewhere shows any later change to history."""
+    """Sign the log at its head."""
     signed = _tree(node).signed
     return {"entries": signed.pop("tree_size")} | signed
 
@@ -116,17 +120,19 @@ def prove_growth(node: Node, size: int) -> Answer:
 
 
 def check_proof(proof: Any, verifier: str | None = None) -> Answer:
-    """Check a proof without the workspace. Without a verifier key of the reader's own, the check
-    shows only that the proof agrees with itself, and the answer says so. Raises Usage."""
+    """Check a proof without the workspace. If the reader gives no verifier key, the check shows
+    only that the proof is consistent in itself, and the answer says so. Raises Usage."""
     try:
         name, key = parse_verifier_key(verifier or proof["verifier"])
         signed = open_note(proof["checkpoint"], name, key)
         root, size = bytes.fromhex(proof["root"]), proof["tree_size"]
         holds = (signed.root, signed.size) == (root, size) and _holds(proof, size, root)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise Usage(f"That is not a proof that interlock audit prove wrote: {wrong}.") from None
+        raise Usage(
+            f"This file is not a proof: {wrong}. To make one: interlock audit prove SEQ"
+        ) from None
     if not holds:
-        return {"ok": False} | LogDamaged("The proof does not hold.").as_dict()
+        return {"ok": False} | LogDamaged("The proof is not valid.").as_dict()
     return without_none(
         ok=True,
         proof=proof["proof"],

@@ -1,4 +1,4 @@
-"""Repair: when the engine came back without entries that a node has, or with others instead."""
+"""Repair an engine that came back without entries that a node has, or with other entries."""
 
 import json
 import os
@@ -25,8 +25,8 @@ MAX_LISTED = 1000
 
 
 def show(node: Node) -> Answer:
-    """The entries that this node has and the engine lost or has changed, or the name of another
-    node that has such entries."""
+    """Return the entries that this node has and that the engine lost or changed. If another node
+    has such entries, return its name."""
     shared = _shared(node)
     shared.hear(node)
     with node.file.reading() as db:
@@ -52,8 +52,8 @@ def show(node: Node) -> Answer:
 
 
 def restore(node: Node) -> Answer:
-    """Put the entries that the engine lost or changed back from this node's copy, and record that
-    in the log. The outcome is noted in the file first: after a crash the next repair records it."""
+    """Restore the entries that the engine lost or changed from this node's copy, and record that in
+    the log. Save the outcome in the file first: after a crash, the next repair records it."""
     shared = _shared(node)
     engine = shared.engine
     with node.alone():
@@ -65,13 +65,13 @@ def restore(node: Node) -> Answer:
             raise engine.forked(loss)
         positions = [*unlike, *((loss.common + 1, loss.ours) if loss.ours > loss.common else ())]
         mended = len(unlike)
-        if before is not None:  # an earlier repair that the log does not have yet
+        if before is not None:  # an earlier repair that the log has not recorded
             unsaid = json.loads(before)
             positions += [unsaid["first"], unsaid["last"]]
             mended += unsaid.get("mended", 0)
         if not positions:
             raise Usage(
-                "The engine has every entry that this node has: there is nothing to put back."
+                "The engine has every entry that this node has. There is nothing to restore."
             )
         outcome = {"first": min(positions), "last": max(positions), "node": engine.node}
         if mended:
@@ -82,7 +82,7 @@ def restore(node: Node) -> Answer:
             engine.rewrite_entries(db, unlike)
             engine.push_entries(db, loss.common)
         record(node.directory, shared.where)
-    node.do(lambda batch: _say(batch, outcome, is_new=before is None))
+    node.do(lambda batch: _record(batch, outcome, is_new=before is None))
     return _answer(loss) | {
         "ok": True,
         "restored": loss.ours - loss.common,
@@ -92,8 +92,8 @@ def restore(node: Node) -> Answer:
     }
 
 
-def _say(batch: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
-    """Record the repair, unless the log already has it and only the note was left."""
+def _record(batch: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
+    """Record the repair, unless an earlier call recorded it, and delete its note in the file."""
     facts = [] if is_new else list(batch.store.facts(outcome["last"]))
     if not any(fact.kind == "log_repaired" and fact.outcome == outcome for fact in facts):
         batch.system().append("log_repaired", outcome)
@@ -101,7 +101,7 @@ def _say(batch: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
 
 
 class _Abandoned(NamedTuple):
-    """The entries that are given up, as the write transaction found them."""
+    """The abandoned entries, as the write transaction found them."""
 
     loss: Divergence
     position: Position
@@ -110,10 +110,11 @@ class _Abandoned(NamedTuple):
 
 
 def give_up(node: Node) -> Answer:
-    """Abandon the entries that the engine does not have, as a new epoch that names them: the entry
-    before them, the last one, and the hash of the first, by which other nodes know whether they
-    have them too. There is no hash where this node only heard of them. The node's log as it was is
-    kept in a file of its own."""
+    """Abandon the entries that the engine does not have, and start a new epoch that names them.
+
+    The epoch's fact has the position before them, the last position, and the hash of the first
+    one. By that hash, other nodes know whether they have these entries too. The hash is empty if
+    only other nodes have the entries. The node's old log is saved in a file of its own."""
     shared = _shared(node)
     shared.hear(node)
     heard = shared.engine.heard
@@ -122,15 +123,16 @@ def give_up(node: Node) -> Answer:
     def check(db: Connection, loss: Divergence) -> None:
         if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
             raise Usage(
-                "The engine has every entry that this node has: there is nothing to give up."
+                "The engine has every entry that this node has. There is nothing to abandon."
             )
         if loss.common == 0:
             raise Usage(
-                "The engine has nothing of this workspace any more, and giving that up would leave "
-                "none of it. Put it back: interlock repair --restore"
+                "The engine has no entry of this workspace any more, so this would abandon the "
+                "whole log. Restore the log from this node: interlock repair --restore"
             )
         position = state.load(db)
-        # Nodes on the engine's side of a fork are further than this one, and have lost nothing.
+        # Nodes that follow the engine's branch of a fork may be ahead of this node. They have lost
+        # no entries, so their positions do not count.
         last = max(position.seq, heard.seq if heard.seq > loss.theirs else 0)
         first = shared.engine.at(db, loss.common + 1).hash
         given_up.append(_Abandoned(loss, position, first, last))
@@ -175,8 +177,8 @@ def discard_aside(node: Node) -> Answer:
 def _shared(node: Node) -> PeerNodes:
     if node.shared is None:
         raise Usage(
-            "The log of this workspace is in its own file, and no engine can have lost a part of "
-            "it. See interlock audit verify."
+            "The log of this workspace is in its own file, so there is no engine to repair. To "
+            "check the log: interlock audit verify"
         )
     return node.shared
 

@@ -1,5 +1,5 @@
-"""Full-text search over bodies. A search brings the index up to date, so that sending pays nothing
-for it. The index holds no text of its own and is no part of the state."""
+"""Full-text search over bodies. A search updates the index, so that sending does not pay for it.
+The index stores no text of its own and is not part of the state."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,8 +20,8 @@ INSERT INTO search_position VALUES (1, 0);
 """
 
 
-# Find messages of these names by their words. The plus keeps SQLite from asking the index about
-# each message by itself: it collects the names' messages once, and reads the hits a single time.
+# Find messages of these names by their words. The plus keeps SQLite from searching the index once
+# for each message. SQLite then collects the messages of the names once and reads the hits once.
 _FOUND = (
     "SELECT rowid FROM search_words WHERE search_words MATCH :words AND +rowid IN ("
     "SELECT seq FROM mail_deliveries WHERE recipient IN (SELECT value FROM json_each(:mailboxes)) "
@@ -41,9 +41,9 @@ _MINE = (
 
 
 def find(db: FoldedState, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[int]:
-    """The positions of messages of those names that have every word of the query, newest first.
-    `as_is` searches where nothing can be written, not even the index. Raises NeedsWrite on a
-    read-only connection with an old index."""
+    """Yield the positions of messages of those names that have every word of the query, newest
+    first. `as_is` searches without writing, not even the index. Raises NeedsWrite on a read-only
+    connection with an outdated index."""
     words = " AND ".join('"' + word.replace('"', '""') + '"' for word in query.split())
     names = {name: canonical(list(value)).decode() for name, value in mine._asdict().items()}
     indexed = _indexed(db)
@@ -51,7 +51,7 @@ def find(db: FoldedState, query: str, mine: Mine, *, as_is: bool = False) -> Ite
     if indexed is None or (newest or 0) > indexed:
         after = indexed or 0
         if as_is:
-            # Index the messages that are missing in the index in memory.
+            # Index the messages that the stored index lacks, in memory.
             new = {seq for (seq,) in db.execute(_MINE, {"after": after} | names)}
             with closing(apsw.Connection(":memory:")) as memory:
                 memory.execute(_TABLES)
@@ -75,12 +75,12 @@ def find(db: FoldedState, query: str, mine: Mine, *, as_is: bool = False) -> Ite
 
 
 def begin_anew(db: FoldedState) -> None:
-    """Drop the index, because the log may be another one now."""
+    """Drop the index, because a restore may have replaced the log."""
     db.execute("DROP TABLE IF EXISTS search_words; DROP TABLE IF EXISTS search_position")
 
 
 def forget(db: FoldedState, seq: int, body: bytes) -> None:
-    """Remove a message's words from the index, which needs them once more for that. Other bodies
+    """Remove a message's words from the index. FTS5 needs the words for that. Bodies of other facts
     are not in the index."""
     is_message = db.execute("SELECT 1 FROM mail_messages WHERE seq = ?", (seq,)).fetchone()
     indexed = _indexed(db)
@@ -92,7 +92,7 @@ def forget(db: FoldedState, seq: int, body: bytes) -> None:
 
 
 def _indexed(db: FoldedState) -> int | None:
-    """The position of the last message in the index; None without an index."""
+    """The position of the last message in the index, or None without an index."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_position'").fetchone():
         return None
     (seq,) = db.execute("SELECT seq FROM search_position").fetchone()

@@ -1,7 +1,7 @@
-"""The servers of a workspace. Each has a file of its own that it keeps locked.
+"""The servers of a workspace. Each locks a file of its own in `servers/` while it runs.
 
-There should be one, and `server.lock` sees to it. If a user removes that file while a server runs,
-a second server can start; the files here show both.
+`server.lock` ensures that there is only one. If a user removes that file while a server runs, a
+second server can start. The files in `servers/` then show both.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from interlock.machine.processes import space
 
 
 class Serving(NamedTuple):
-    """A running server, with its start by the file's clock. `pid` means something only in the
+    """A running server. `since_ms` is the modification time of its file. `pid` is valid only in the
     process namespace `space`."""
 
     pid: int
@@ -23,8 +23,8 @@ class Serving(NamedTuple):
 
 
 def sign_in(directory: str) -> int:
-    """Register this process as a server of the workspace for as long as it lives. The file gets
-    its name after it is locked, because an unlocked file counts as a dead server's."""
+    """Register this process as a server of the workspace until the process ends. Lock the file
+    before it gets its final name, because an unlocked file counts as the file of a dead server."""
     own = os.path.join(directory, "servers")
     os.makedirs(own, 0o700, exist_ok=True)
     name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -37,7 +37,7 @@ def sign_in(directory: str) -> int:
 
 
 def running(directory: str) -> list[Serving]:
-    """The servers that run now, the newest last. Removes the files of dead servers."""
+    """Return the running servers, the newest last. Remove the files of dead servers."""
     own = os.path.join(directory, "servers")
     try:
         names = [name for name in os.listdir(own) if not name.startswith(".")]
@@ -58,7 +58,7 @@ def running(directory: str) -> list[Serving]:
 
 
 def is_named(directory: str, serving: Serving) -> bool:
-    """Whether `server.json`, where commands look, names this server."""
+    """Whether `server.json`, by which commands find the server, names this server."""
     try:
         with open(os.path.join(directory, "server.json"), encoding="utf-8") as file:
             return bool(json.load(file)["pid"] == serving.pid)

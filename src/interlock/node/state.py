@@ -1,10 +1,10 @@
-"""The folded state as a whole: load its position, fold what the log has beyond it, rebuild it."""
+"""The folded state as a whole: load its position, fold the facts after it, rebuild the state."""
 
 from contextlib import suppress
 
 from apsw import Connection
 
-from interlock.errors import LogDamaged
+from interlock.errors import LogDamaged, Remedy
 from interlock.log.facts import GENESIS, Header, header_hash, parse_header
 from interlock.log.merkle import Frontier
 from interlock.node import search
@@ -13,6 +13,7 @@ from interlock.rooms import folding
 from interlock.rooms.transaction import FoldedState
 from interlock.stores import Engine, Head
 
+TO_RESTORE = Remedy("interlock restore FILE")
 # map: state_position  one row: the schema of the state, and the position of the last folded fact
 _TABLE = """
 CREATE TABLE IF NOT EXISTS state_position(one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -30,8 +31,8 @@ def is_current(db: FoldedState) -> bool:
 
 
 def stands(db: FoldedState) -> bool:
-    """Whether the log still has the entry that the state was folded up to. A node's copy of the
-    log may have been cut back; the state is then folded again."""
+    """Whether the log still has the last entry of the folded state. If a repair shortened a node's
+    copy of the log, it does not, and the node must rebuild the state."""
     position = load(db)
     row = db.execute("SELECT header FROM log WHERE seq = ?", (position.seq,)).fetchone()
     return position.seq == 0 or (row is not None and header_hash(row[0]) == position.hash)
@@ -46,8 +47,8 @@ def load(db: FoldedState) -> Position:
 
 def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> bool:
     """Fold the facts between the state and the head, and erase the bodies that other nodes
-    redacted; True if there were any. Raises LogDamaged, and writes nothing, where the log does not
-    lead from the state to the head."""
+    redacted. Return whether there were any. Raises LogDamaged, and writes nothing, if the log does
+    not connect the state to the head."""
     erased = False
     if position.at(head):
         return erased
@@ -58,7 +59,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
                 fact = parse_header(header)
             except ValueError:
                 raise LogDamaged(
-                    f"Entry {seq} cannot be read. Restore a backup: interlock restore FILE", seq=seq
+                    f"Entry {seq} cannot be read. Restore a backup:", TO_RESTORE, seq=seq
                 ) from None
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
@@ -73,9 +74,9 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
             position.frontier.append(bytes.fromhex(position.hash))
     if not position.at(head):
         raise LogDamaged(
-            f"The log forks: the state was folded up to #{before}, and the log does not lead from "
-            f"there to its head, #{head.seq}. Nothing is written until that is settled: see "
-            "interlock audit verify, then interlock restore FILE.",
+            f"The log forks: the state ends at #{before}, and the log does not connect it to the "
+            f"head, #{head.seq}. The node writes nothing until the owner restores a backup:",
+            TO_RESTORE,
             seq=position.seq + 1,
         )
     position.read_workspace(db)
@@ -86,7 +87,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
 def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     """Drop the state and fold the whole log again, in the caller's transaction."""
     db.execute(_TABLE)
-    # A state of another version may have other tables. Each begins with the name of a room.
+    # A state of another version may have other tables. Each name starts with the name of a room.
     rooms = {name.partition("_")[0] for name in folding.tables()}
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
         if str(table).partition("_")[0] in rooms:
@@ -104,7 +105,7 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
 
 
 def last_readable(db: FoldedState) -> Header:
-    """The last header that can be read, of a log that may be damaged."""
+    """The last readable header of a log that may be damaged."""
     for (header,) in db.execute("SELECT header FROM log ORDER BY seq DESC"):
         with suppress(ValueError):
             return parse_header(header)

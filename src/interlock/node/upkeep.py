@@ -1,7 +1,8 @@
-"""Verbs about the log itself, which the node runs and no rule decides: `maintain` authorizes them.
+"""Verbs about the log itself. The node runs them without a rule of a room; `maintain` authorizes
+them.
 
-This module has the upkeep: rebuild the state, back the workspace up, restore it. `audit` verifies
-and shows the log, `proofs` proves its entries, and `doctor` finds problems."""
+This module rebuilds the state, and makes and restores backups. `audit` verifies and shows the log,
+`proofs` proves its entries, and `doctor` finds problems."""
 
 import os
 import shutil
@@ -37,7 +38,7 @@ DRAFT = "restoring-"
 
 
 def maintain(node: Node, valid: Validated) -> Answer:
-    """Run a maintenance verb. The owner may inspect a log in any state; every other caller needs a
+    """Run a maintenance verb. The owner may inspect a log in any state. Every other caller needs a
     valid token, and the scope admin for a verb that changes or copies the whole log."""
     request, credentials = valid
     owner = credentials.owner
@@ -56,9 +57,9 @@ def maintain(node: Node, valid: Validated) -> Answer:
             try:
                 return audit.export(node, credentials, request.file)
             except FileExistsError:
-                raise Usage(f"{request.file} exists. Give a new file.") from None
+                raise Usage(f"{request.file} exists. Give the name of a new file.") from None
             except OSError as trouble:
-                raise Usage(f"{request.file} cannot be written: {trouble.strerror}.") from None
+                raise Usage(f"Interlock cannot write {request.file}: {trouble.strerror}.") from None
         case SignCheckpoint():
             return proofs.checkpoint(node)
         case ProveMany():
@@ -89,8 +90,8 @@ def maintain(node: Node, valid: Validated) -> Answer:
                 names = viewer_names(who["sender"], who["agent"], who["scopes"])
             answer = audit.show(node, request, names)
         case _:
-            raise TypeError(f"{type(request).__name__} is no maintenance verb")
-    # Add the age of the state, where the engine has not confirmed that it is current.
+            raise TypeError(f"{type(request).__name__} is not a maintenance verb")
+    # Add the age of the state if the engine has not confirmed lately that it is current.
     age_s = node.engine.age_s()
     if node.shared is not None and (age_s is None or age_s > SURE_FOR_S):
         if age_s is not None:
@@ -101,14 +102,14 @@ def maintain(node: Node, valid: Validated) -> Answer:
 
 
 def authorize(node: Node, credentials: Credentials) -> None:
-    """The owner of the file may maintain it in any state. Any other caller needs the scope
-    admin."""
+    """Refuse a caller that is neither the owner nor has the scope admin. The owner may maintain a
+    log in any state."""
     if not credentials.owner:
         node.call(credentials, Maintain())
 
 
 def rebuild(node: Node, credentials: Credentials) -> Answer:
-    """Rebuild the state from the log, and say whether it changed."""
+    """Rebuild the state from the log, and report whether it changed."""
     authorize(node, credentials)
 
     def work(batch: Batch) -> Answer:
@@ -122,7 +123,7 @@ def rebuild(node: Node, credentials: Credentials) -> Answer:
 
 
 def storage(node: Node) -> Answer:
-    """Where the log is, and how large it is."""
+    """Return the location and the size of the log."""
     with node.file.reading() as db:
         head = node.engine.head(db)
     size = node.file.size()
@@ -136,30 +137,32 @@ def state_digest(node: Node) -> str:
 
 
 def backup(node: Node, credentials: Credentials, target: str) -> Answer:
-    """Copy the workspace into a new file while it is in use. The copy has no tokens and keys from
-    beside the log."""
+    """Copy the log into a new file while the workspace is in use. The copy does not contain the
+    credentials and keys of the workspace's directory."""
     authorize(node, credentials)
     entries = node.file.backup(target)
     return {"file": target, "entries": entries, "bytes": os.stat(target).st_size}
 
 
 def restore(node: Node, credentials: Credentials, source: str) -> Answer:
-    """Replace the log by a backup, as a new epoch that names the log it abandons.
+    """Replace the log with a backup, and start a new epoch that names the abandoned log.
 
-    The epoch is appended to a copy first, and the copy replaces the log in one transaction, so a
-    crash leaves either the old log or the new epoch. No process writes in between, and the
-    abandoned log is kept in a file of its own."""
+    The node appends the epoch to a copy first. The copy then replaces the log in one transaction,
+    so a crash leaves either the old log or the new epoch. No process writes meanwhile. The node
+    saves the abandoned log in a file of its own."""
     authorize(node, credentials)
     if node.shared is not None:
         raise Usage(
-            "A log that an engine keeps is not restored over its nodes' heads. Restore the backup "
-            "into a new workspace and move that: interlock --workspace DIRECTORY restore FILE, "
-            "then interlock --workspace DIRECTORY migrate --to URL"
+            "The log is on a shared engine, where a backup cannot replace it. Restore the backup "
+            "into a new workspace, and move that to the engine: interlock --workspace DIRECTORY "
+            "restore FILE && interlock --workspace DIRECTORY migrate --to URL"
         )
     if not os.path.isfile(source):
-        raise NotAWorkspace(f"{source} is not a backup: there is no such file.")
+        raise NotAWorkspace(
+            f"The file {source} does not exist. Give a file that interlock backup wrote."
+        )
     with node.alone(), node.file.held():
-        # Drafts of a killed restore hold bodies too.
+        # Delete the drafts of a killed restore, because they contain bodies.
         for name in os.listdir(node.directory):
             if name.startswith(DRAFT):
                 shutil.rmtree(os.path.join(node.directory, name), ignore_errors=True)
@@ -195,7 +198,7 @@ def _begin_epoch(node: Node, draft: str, abandoned: Position) -> Answer:
         other = position.workspace != abandoned.workspace
         if other and abandoned.workspace and abandoned.seq > 1:
             raise Usage(
-                "That backup is of another workspace. Restore it into a new one: interlock "
+                "This is a backup of another workspace. Restore it into a new one: interlock "
                 "--workspace DIRECTORY restore FILE"
             )
         node.keys.make()
@@ -216,6 +219,6 @@ def _begin_epoch(node: Node, draft: str, abandoned: Position) -> Answer:
     with Node(draft, clock=node.clock, adopt=True, engine="sqlite") as restored:
         found = audit.verify(restored)
         if not found["ok"]:
-            raise LogDamaged(f"That backup does not verify. {found['message']}", seq=found["seq"])
+            raise LogDamaged(f"The backup is damaged. {found['message']}", seq=found["seq"])
         answer: Answer = restored.do(work)
         return answer

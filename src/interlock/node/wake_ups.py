@@ -1,5 +1,5 @@
-"""The senders that a server may wake, and the record of each wake-up. The rules are those of
-`rooms.mail.waking`; an adapter of the agent's client does the waking."""
+"""The senders that a server may wake, and the record of each wake-up. `rooms.mail.waking` has the
+rules. An adapter of the agent's client wakes the agent."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from interlock.verbs.answers import Answer
 
 
 class Begun(NamedTuple):
-    """A wake-up that has begun and must be ended: its messages, and the number of unread ones."""
+    """A wake-up that has started and must be ended: its messages, and the number of unread ones."""
 
     id: str
     news: list[Answer]
@@ -32,7 +32,7 @@ class Sleeper(NamedTuple):
 
 
 def sleepers(node: Node) -> list[Sleeper]:
-    """Every sender without a working window. Writes nothing."""
+    """Return every sender without a working window. Writes nothing."""
     with node.file.reading() as db:
         tx = node.transaction(db)
         since = waking.fresh_since(tx)
@@ -55,7 +55,7 @@ def release_dead_sessions(node: Node) -> None:
     for sender in senders:
         node.presence.sweep(sender, now)
         for session in node.presence.lost(sender):
-            node.do(partial(_give_up, sender, session))
+            node.do(partial(_release, sender, session))
             node.note_end(sender, session)
 
 
@@ -65,15 +65,15 @@ def keep(node: Node) -> None:
         found = claims.sessions_to_renew(node.transaction(db))
     for sender, session in found:
         if session in node.presence.living(sender):
-            node.do(partial(_keep, sender, session))
+            node.do(partial(_renew, sender, session))
 
 
-def _keep(sender: str, session: str | None, batch: Batch) -> None:
+def _renew(sender: str, session: str | None, batch: Batch) -> None:
     caller = Caller(sender, agent_of(batch.system().state, sender), "agent", session=session)
     claims.renew_session(batch.transaction(caller), session)
 
 
-def _give_up(sender: str, session: str, batch: Batch) -> None:
+def _release(sender: str, session: str, batch: Batch) -> None:
     tx = batch.system()
     if not is_paused(tx.state):
         caller = Caller(sender, agent_of(tx.state, sender), "agent", session=session)
@@ -81,7 +81,7 @@ def _give_up(sender: str, session: str, batch: Batch) -> None:
 
 
 def begin(node: Node, sender: str, adapter: str) -> Begun | None:
-    """Record that a wake-up begins; None where there is no reason for it any more."""
+    """Record the start of a wake-up. Return None if there is no reason for it any more."""
 
     def work(batch: Batch) -> Begun | None:
         tx = batch.system()

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from interlock.errors import EngineUnavailable, unknown_outcome
+from interlock.errors import EngineUnavailable, Remedy, unknown_outcome
 
 MAX_BATCH = 256
 PATIENCE_S = 15.0
@@ -19,8 +19,8 @@ MAX_GATHERING_S = 0.005
 
 
 class PendingWrite:
-    """A write in the queue. The queue's lock guards `begun` and `withdrawn`, which exclude each
-    other. The committing thread calls `answered` once."""
+    """A write in the queue. The queue's lock guards `begun` and `withdrawn`; at most one of them is
+    true. The committing thread calls `answered` once."""
 
     __slots__ = ("answered", "begun", "error", "result", "withdrawn", "work")
 
@@ -35,14 +35,16 @@ class PendingWrite:
 
 
 class WriteQueue:
-    """`serve(collect, wait)` opens the write transaction, collects the pending writes, does their
-    work, fills in results or errors, and returns once they are durable. It returns a function that
-    the queue calls after the answers.
+    """Collects pending writes and commits them with `serve`.
+
+    `serve(collect, wait)` opens the write transaction, collects the pending writes, runs their
+    work, fills in results or errors, and returns when they are durable. It returns a function that
+    the queue calls after it has answered the callers.
 
     An exception of `serve` is the error of every write of the batch. `BlockingIOError` means that
-    another process has the turn and `wait` is False: the writer thread then waits for it. An
-    exception that ends the committing thread, such as Ctrl-C, stays in that thread; the other
-    callers get an unknown outcome."""
+    another process has the turn and `wait` is False. The writer thread then waits for the turn. An
+    exception that ends the committing thread, such as Ctrl-C, reaches only that thread's caller.
+    The other callers get an unknown outcome."""
 
     def __init__(
         self, serve: Callable[[Callable[[], list[PendingWrite]], bool], Callable[[], None]]
@@ -56,11 +58,12 @@ class WriteQueue:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Any], Any]) -> Any:
-        """Do the work in the write transaction. Returns its result after COMMIT, or raises its
+        """Run the work in the write transaction. Return its result after COMMIT, or raise its
         error.
 
-        A write that does not get the turn in time is withdrawn, and nothing happens. If the work
-        had begun, the outcome is unknown, and only an idempotency key makes a retry safe."""
+        The queue withdraws a write that does not get the turn in time; then nothing was done. If
+        the work has begun, the outcome is unknown, and only an idempotency key makes a retry
+        safe."""
         done = threading.Lock()
         done.acquire()
         write = PendingWrite(work, lambda _: done.release())
@@ -86,10 +89,11 @@ class WriteQueue:
         return write
 
     def _enqueue(self, write: PendingWrite) -> bool:
-        """Enqueue a write. True if the queue was idle; then the caller must commit the batch."""
+        """Enqueue a write. Return whether the queue was idle. If so, the caller must commit the
+        batch."""
         with self._change:
             if self._closed:
-                raise EngineUnavailable("The workspace was closed.")
+                raise EngineUnavailable("The node of this workspace is closed. Nothing was done.")
             self._pending.append(write)
             idle, self._busy = not self._busy, True
             if not idle and len(self._pending) >= self._expected:
@@ -97,13 +101,19 @@ class WriteQueue:
         return idle
 
     def withdraw(self, write: PendingWrite) -> None:
-        """Withdraw a write that did not get the turn. Returns if its work has begun."""
+        """Withdraw a write that did not get the turn, and raise EngineUnavailable. Return normally
+        if its work has begun."""
         with self._change:
             write.withdrawn = not write.begun
         if write.withdrawn:
+            ask = "Try again. If this repeats, tell the operator to end a suspended process."
             raise EngineUnavailable(
-                f"The write turn did not come within {PATIENCE_S:.0f} s, and nothing was done. "
-                "Look for a stopped interlock process (ps), end it, and try again."
+                f"The write got no access to the log within {PATIENCE_S:.0f} s. Nothing was done.",
+                Remedy(
+                    "Find a suspended interlock process (ps), end it, and try again.",
+                    http=ask,
+                    mcp=ask,
+                ),
             )
 
     def _serve_once(self, *, wait: bool) -> None:
@@ -160,8 +170,8 @@ class WriteQueue:
                         return
                     self._change.wait()
                 self._piled_up = False
-                # Wait briefly for more writes. Callers that were answered together tend to come
-                # back together, and one transaction for all of them costs less than two.
+                # Wait briefly for more writes. Callers that were answered together often write
+                # again together, and one transaction for all of them costs less than two.
                 self._change.wait_for(
                     lambda: len(self._pending) >= self._expected or self._closed,
                     min(self._took_s / 2, MAX_GATHERING_S),

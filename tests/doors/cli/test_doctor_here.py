@@ -64,7 +64,7 @@ def test_doctor_finds_a_server_that_commands_do_not_find(place: Place, servers: 
         for file in (place.workspace / "servers").iterdir():
             os.utime(file, (time.time() - 3600, time.time() - 3600))
         found = only_finding(place, "one-server")
-        assert f"as the process {first.pid}, and commands do not find it" in found["message"]
+        assert f"the process {first.pid}. Commands do not find it" in found["message"]
         assert found["do"] == "interlock down && interlock up --detach"
         assert place.ok("down") == {"stopped": True, "pid": first.pid}
     assert findings(place) == []
@@ -106,7 +106,7 @@ def test_doctor_finds_a_hard_link_next_to_the_log(joined: Place) -> None:
     other = joined.workspace / "log copy.db"
     os.link(joined.workspace / "log.db", other)
     found = only_finding(joined, "one-server")
-    assert "another name beside it, log copy.db" in found["message"]
+    assert "in the same directory, log copy.db" in found["message"]
     run_advice(joined, found)
     assert not other.exists()
     assert findings(joined) == []
@@ -123,7 +123,7 @@ def test_doctor_finds_a_log_that_is_not_synced_to_disk(
         (found,) = examine(node)["findings"]
     assert found["check"] == "engine-durable"
     assert found["message"] == (
-        "The engine may lose what it acknowledged: its file is open with synchronous 0, and not 2."
+        "The engine may lose acknowledged writes: its file is open with synchronous 0 instead of 2."
     )
     assert found["do"] == "interlock down && interlock up --detach"
 

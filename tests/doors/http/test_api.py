@@ -1,5 +1,5 @@
-"""The HTTP API: routes answer requests written by hand, every refusal is the one error object, and
-no caller acts as another, reads another's mail, or comes from a foreign page.
+"""The HTTP API: routes answer handwritten requests, every refusal is the error object, and the
+server refuses other identities, other senders' mail and requests from foreign pages.
 
 test_doors.py sends a request to every route."""
 
@@ -38,7 +38,7 @@ ROUTES = [route for route in ALL if not route.shorthand]
 
 class Api(NamedTuple):
     """A server, and the tokens of an agent, of a person, and of an admin. `connection` is a client
-    that rosa let act as her."""
+    that rosa connected, and that acts as her."""
 
     served: RunningServer
     otto: str
@@ -50,14 +50,14 @@ class Api(NamedTuple):
         return self.served.ask(method, target, body, **{"token": self.otto, **more})
 
     def message(self, **more: Any) -> str:
-        """The id of a fresh message from vera to otto."""
+        """Send a new message from vera to otto, and return its id."""
         body = {"to": "@otto", "payload": {"text": "marmalade"}} | more
         sent = self.ask("POST", "/v1/messages", body, token=self.vera)
         assert sent.status == 200, sent
         return str(sent.json["message"]["id"])
 
     def claim(self) -> dict[str, Any]:
-        """A fresh claim of otto's."""
+        """Acquire a new claim as otto."""
         found: dict[str, Any] = self.ask("POST", "/v1/claims", {"item": fresh("B")}).json["claim"]
         return found
 
@@ -66,7 +66,7 @@ class Api(NamedTuple):
         return str(started.json["session"])
 
     def invitation(self) -> str:
-        """The code of a fresh invitation."""
+        """Create an invitation, and return its code."""
         made = self.ask("POST", "/v1/invitations", {"name": fresh("guest")}, token=self.ada)
         return str(made.json["invitation"])
 
@@ -99,7 +99,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[
 
 
 def check_refused(reply: Reply, status: int, code: str) -> dict[str, Any]:
-    """The one error object, with its status and its headers."""
+    """Check the status, headers and members of a refusal. Return the error object."""
     assert (reply.status, reply.code) == (status, code), reply
     assert reply.headers["content-type"] == "application/json"
     error: dict[str, Any] = reply.json
@@ -116,7 +116,7 @@ def check_refused(reply: Reply, status: int, code: str) -> dict[str, Any]:
 
 
 class Sample(NamedTuple):
-    """A request that must work, and a member of its answer."""
+    """A request that must succeed, and a member of its answer."""
 
     target: str
     member: str
@@ -124,8 +124,8 @@ class Sample(NamedTuple):
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
-# test_doors.py has a request for every verb. These are written by hand, and check the routes
-# themselves: those for requests written by hand, and one of each form that a request can have.
+# test_doors.py has a request for every verb. These handwritten requests check the shorthand routes,
+# and one route of each form that a request can have.
 SAMPLES: dict[str, Callable[[Api], Sample]] = {
     "POST /v1/messages/{messages}/ack": lambda api: Sample(
         f"/v1/messages/{api.message()}/ack", "declined", {"decline": True}
@@ -170,7 +170,7 @@ def named(route: Route) -> str:
 
 
 @pytest.mark.parametrize("line", SAMPLES)
-def test_a_route_answers_a_request_written_by_hand(api: Api, line: str) -> None:
+def test_route_answers_a_handwritten_request(api: Api, line: str) -> None:
     sample = SAMPLES[line](api)
     method = line.split()[0]
     reply = api.ask(method, sample.target, sample.body, headers=dict(sample.headers))
@@ -181,10 +181,10 @@ def test_a_route_answers_a_request_written_by_hand(api: Api, line: str) -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ALL if route.shorthand], ids=named)
-def test_a_shorthand_makes_the_same_request(route: Route) -> None:
+def test_shorthand_route_makes_the_same_request(route: Route) -> None:
     own, short = decoder(routes_of(route.verb)[0]), decoder(route)
     rows = [row for row in working(route.verb) if row.fields.keys() >= short.path.keys()]
-    assert rows, f"No row of {route.verb.__name__} gives the members of {route.path}."
+    assert rows, f"no row of {route.verb.__name__} has the members of {route.path}"
     given = dict(rows[0].fields)
     path = {n: given[n][0] if isinstance(given[n], list) else given[n] for n in short.path}
     rest = {name: value for name, value in given.items() if name not in path}
@@ -205,14 +205,14 @@ def test_other_methods_are_refused(api: Api, path: str) -> None:
         assert taken <= set(reply.headers["allow"].split(", "))
 
 
-def test_the_description_lists_every_route_but_the_local_ones(api: Api) -> None:
+def test_openapi_lists_every_route_except_local_ones(api: Api) -> None:
     described = api.ask("GET", "/openapi.json").json["paths"]
     found = {(method.upper(), path) for path, methods in described.items() for method in methods}
     wanted = {(route.method, route.path) for route in ALL if not route.verb.declared.local}
     assert found == wanted | {("GET", "/v1/events")}
 
 
-def test_the_description_says_what_needs_no_token(api: Api) -> None:
+def test_openapi_marks_the_routes_that_need_no_token(api: Api) -> None:
     described = api.ask("GET", "/openapi.json").json
     assert described["security"] == [{"token": []}]
     free = {
@@ -227,26 +227,26 @@ def test_the_description_says_what_needs_no_token(api: Api) -> None:
 @pytest.mark.parametrize(
     "route", [route for route in ROUTES if route.verb.declared.local], ids=named
 )
-def test_local_routes_are_not_there_for_the_network(api: Api, route: Route) -> None:
+def test_local_routes_are_not_found_over_the_network(api: Api, route: Route) -> None:
     for token in (api.otto, api.ada, api.served.owner):
         reply = api.ask("POST", route.path, {"file": "/nowhere/x"}, token=token)
         check_refused(reply, 404, "NOT_FOUND")
 
 
-def test_local_routes_serve_the_owners_own_commands(api: Api) -> None:
+def test_local_routes_serve_the_owners_commands(api: Api) -> None:
     copy = api.served.place.root / "copy"
     assert api.served.place.process("backup", str(copy), "--json").status == 0
     assert copy.exists()
 
 
-def test_only_the_workspaces_own_socket_makes_an_owner_without_a_token(api: Api) -> None:
+def test_only_the_workspaces_socket_admits_an_owner_without_a_token(api: Api) -> None:
     owner = {"Interlock-Owner": "yes"}
     check_refused(api.ask("GET", "/v1/tokens", token=None, headers=owner), 401, "NO_IDENTITY")
     reply = api.ask("GET", "/v1/tokens", headers=owner)
     check_refused(reply, 403, "MISSING_SCOPE")
 
 
-# --- what is wrong with a request
+# --- bad requests
 
 
 @pytest.mark.parametrize(
@@ -289,12 +289,12 @@ def test_a_body_of_another_type_is_refused(api: Api, kind: str | None) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
-def test_json_may_be_spelled_as_anywhere(api: Api, kind: str) -> None:
+def test_content_type_of_json_may_have_parameters_and_any_case(api: Api, kind: str) -> None:
     body = json.dumps({"to": "@vera", "payload": {"text": "x"}}).encode()
     assert api.ask("POST", "/v1/messages", body, headers={"Content-Type": kind}).status == 200
 
 
-def test_an_oversized_body_is_refused_and_the_way_out_is_named(api: Api) -> None:
+def test_refusal_of_an_oversized_body_names_the_upload_route(api: Api) -> None:
     body = json.dumps({"to": "@vera", "payload": {"text": "x" * (9 * MIB)}}).encode()
     headers = {"Content-Type": "application/json"}
     error = check_refused(api.ask("POST", "/v1/messages", body, headers=headers), 413, "TOO_LARGE")
@@ -349,7 +349,7 @@ def test_wrong_members_are_named(api: Api, body: dict[str, Any], member: str) ->
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_the_contracts_refuse_is_refused_here_too(
+def test_requests_that_a_contract_refuses_get_its_code(
     api: Api, body: dict[str, Any], code: str
 ) -> None:
     check_refused(api.ask("POST", "/v1/messages", body), by_code(code).http, code)
@@ -383,12 +383,12 @@ def test_bad_values_in_a_query_are_refused(api: Api, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "%20", "%00", "a%00b", "x" * 1001])
-def test_a_search_is_for_words(api: Api, query: str) -> None:
+def test_search_needs_words(api: Api, query: str) -> None:
     check_refused(api.ask("GET", f"/v1/search?query={query}"), 400, "USAGE")
 
 
 @pytest.mark.parametrize("query", ['"', "a AND", "(", "NEAR(a b)", "words:x", "*", "^a", "-"])
-def test_a_search_for_signs_finds_nothing_and_breaks_nothing(api: Api, query: str) -> None:
+def test_search_for_punctuation_finds_nothing(api: Api, query: str) -> None:
     assert api.ask("GET", f"/v1/search?query={quote(query)}").json["messages"] == []
 
 
@@ -397,7 +397,7 @@ def test_a_flag_in_a_query_is_true_or_false(api: Api, query: str) -> None:
     check_refused(api.ask("GET", f"/v1/claims?{query}"), 400, "USAGE")
 
 
-# --- who asks
+# --- identity
 
 
 def expired(api: Api) -> str:
@@ -429,7 +429,7 @@ def revoked(api: Api) -> str:
         (revoked, "BAD_TOKEN"),
     ],
 )
-def test_a_bad_token_opens_nothing(api: Api, shown: Callable[[Api], str | None], code: str) -> None:
+def test_invalid_token_is_refused(api: Api, shown: Callable[[Api], str | None], code: str) -> None:
     header = shown(api)
     headers = {"Authorization": header} if header is not None else {}
     for method, target, body in (
@@ -459,7 +459,7 @@ def test_a_missing_scope_is_refused_and_recorded(api: Api) -> None:
 
 @pytest.mark.parametrize("member", ["from", "source", "sender"])
 @pytest.mark.parametrize("name", ["vera", "@vera", "agent:vera", "", "otto and vera", "OTTO"])
-def test_a_sender_that_is_not_the_tokens_is_refused_and_nothing_is_stored(
+def test_request_that_names_another_sender_is_refused_and_stores_nothing(
     api: Api, member: str, name: str
 ) -> None:
     entries = api.ask("GET", "/readyz").json["entries"]
@@ -477,13 +477,13 @@ def test_a_sender_that_is_not_the_tokens_is_refused_and_nothing_is_stored(
 
 
 @pytest.mark.parametrize("name", ["otto", "@otto", "agent:otto"])
-def test_a_sender_that_is_the_tokens_changes_nothing(api: Api, name: str) -> None:
+def test_request_may_name_the_tokens_own_sender(api: Api, name: str) -> None:
     for member in ("from", "source", "sender"):
         sent = api.ask("POST", "/v1/messages", SEND | {member: name})
         assert sent.json["message"]["from"] == "@otto"
 
 
-def test_every_way_to_name_a_sender_is_held_against_the_token(api: Api) -> None:
+def test_every_named_sender_must_match_the_token(api: Api) -> None:
     vera, otto = {"Interlock-Sender": "vera"}, {"Interlock-Sender": "otto"}
     for method, target, body, headers in (
         ("POST", "/v1/messages", SEND, vera),
@@ -515,10 +515,10 @@ def test_mail_of_others_is_not_found(api: Api) -> None:
         check_refused(reply, 404, "NOT_FOUND")
 
 
-# --- tokens made by the server
+# --- new tokens
 
 
-def test_whoever_joins_without_a_hash_gets_a_token_that_works(api: Api) -> None:
+def test_join_without_a_hash_returns_a_valid_token(api: Api) -> None:
     name = fresh("newcomer")
     joined = api.ask("POST", "/v1/agents", {"name": name}, token=api.ada).json
     assert api.ask("GET", "/v1/whoami", token=joined["token"]).json["sender"] == name
@@ -527,7 +527,7 @@ def test_whoever_joins_without_a_hash_gets_a_token_that_works(api: Api) -> None:
     assert api.ask("GET", "/v1/whoami", token=rotated["token"]).json["sender"] == name
 
 
-def test_whoever_joins_with_a_hash_keeps_the_token(api: Api) -> None:
+def test_join_with_a_hash_returns_no_token(api: Api) -> None:
     token = token_format.compose(fresh("mine").encode().ljust(token_format.SECRET_BYTES))
     body = {"name": fresh("careful"), "token_hash": token_format.hashed(token)}
     joined = api.ask("POST", "/v1/agents", body, token=api.ada)
@@ -535,11 +535,11 @@ def test_whoever_joins_with_a_hash_keeps_the_token(api: Api) -> None:
     assert api.ask("GET", "/v1/whoami", token=token).json["sender"] == body["name"]
 
 
-# --- once, and only once
+# --- invitations and idempotency keys
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer nonsense", "Basic eDp5"])
-def test_an_invitation_is_all_that_one_must_show(api: Api, header: str | None) -> None:
+def test_accepting_an_invitation_needs_no_token(api: Api, header: str | None) -> None:
     headers = {"Authorization": header} if header is not None else {}
     body = {"code": api.invitation()}
     first, again = (
@@ -551,7 +551,7 @@ def test_an_invitation_is_all_that_one_must_show(api: Api, header: str | None) -
     check_refused(again, 401, "BAD_TOKEN")
 
 
-def test_whoever_joins_by_an_invitation_may_keep_the_token(api: Api) -> None:
+def test_accepting_an_invitation_with_a_hash_returns_no_token(api: Api) -> None:
     token = token_format.compose(fresh("kept").encode().ljust(token_format.SECRET_BYTES))
     body = {"code": api.invitation(), "token_hash": token_format.hashed(token)}
     joined = api.ask("POST", "/v1/invitations/accept", body, token=None)
@@ -559,7 +559,7 @@ def test_whoever_joins_by_an_invitation_may_keep_the_token(api: Api) -> None:
     assert api.ask("GET", "/v1/whoami", token=token).json["sender"] == joined.json["sender"]
 
 
-def test_a_long_body_from_whoever_needs_no_token_is_refused_unread(api: Api) -> None:
+def test_long_body_on_a_route_without_token_is_refused_unread(api: Api) -> None:
     with api.served.connect() as connection:
         connection.sendall(
             b"POST /v1/invitations/accept HTTP/1.1\r\nHost: localhost\r\n"
@@ -570,7 +570,7 @@ def test_a_long_body_from_whoever_needs_no_token_is_refused_unread(api: Api) -> 
 
 
 def chunked(api: Api, body: bytes) -> Reply:
-    """What is answered to a body whose length is not said before."""
+    """Send a body without a Content-Length, and return the reply."""
     with api.served.connect() as connection:
         connection.sendall(
             b"POST /v1/invitations/accept HTTP/1.1\r\nHost: localhost\r\n"
@@ -581,14 +581,14 @@ def chunked(api: Api, body: bytes) -> Reply:
         return read_reply(connection.makefile("rb"))
 
 
-def test_an_invitation_can_be_accepted_in_chunks_that_are_no_long_ones(api: Api) -> None:
+def test_chunked_body_on_a_route_without_token_must_be_short(api: Api) -> None:
     joined = chunked(api, json.dumps({"code": api.invitation()}).encode())
     assert (joined.status, "token" in joined.json) == (200, True)
     refused = chunked(api, json.dumps({"code": "x" * 5_000_000}).encode())
     assert (refused.status, refused.json["code"]) == (413, "TOO_LARGE")
 
 
-def test_a_connections_token_is_refused_where_it_is_not_for_and_that_is_recorded(
+def test_connections_token_for_another_audience_is_refused_and_recorded(
     api: Api,
 ) -> None:
     before = len(api.facts("request_refused"))
@@ -598,7 +598,7 @@ def test_a_connections_token_is_refused_where_it_is_not_for_and_that_is_recorded
     assert (fact["sender"], fact["outcome"]["code"]) == ("@rosa", "WRONG_AUDIENCE")
 
 
-def test_the_same_key_and_body_give_the_first_answer(api: Api) -> None:
+def test_same_key_and_body_return_the_first_answer(api: Api) -> None:
     key = {"Idempotency-Key": quote(fresh("schlüssel"))}
     before = api.open(api.vera)
     first = api.ask("POST", "/v1/messages", SEND, headers=key)
@@ -615,7 +615,7 @@ def test_the_same_key_with_another_body_is_a_conflict(api: Api) -> None:
     check_refused(reply, 409, "IDEMPOTENCY_CONFLICT")
 
 
-def test_a_key_is_its_senders_own(api: Api) -> None:
+def test_two_senders_can_use_the_same_key(api: Api) -> None:
     key = {"Idempotency-Key": fresh("key")}
     to_all = SEND | {"to": "@ada"}
     first = api.ask("POST", "/v1/messages", to_all, headers=key)
@@ -624,7 +624,7 @@ def test_a_key_is_its_senders_own(api: Api) -> None:
     assert other.json["message"]["id"] != first.json["message"]["id"]
 
 
-def test_evidence_is_kept_once_under_a_key(api: Api) -> None:
+def test_evidence_with_a_repeated_key_is_stored_once(api: Api) -> None:
     key = {"Idempotency-Key": fresh("key")}
     note = {"payload": {"kind": "note", "text": "It works."}}
     first = api.ask("POST", "/v1/evidence", note, headers=key)
@@ -635,13 +635,13 @@ def test_evidence_is_kept_once_under_a_key(api: Api) -> None:
     check_refused(reply, 409, "IDEMPOTENCY_CONFLICT")
 
 
-def test_what_sends_nothing_takes_no_key(api: Api) -> None:
+def test_routes_that_send_nothing_take_no_key(api: Api) -> None:
     key = {"Idempotency-Key": "k"}
     check_refused(api.ask("POST", "/v1/claims", {"item": "B-7"}, headers=key), 400, "USAGE")
     check_refused(api.ask("GET", "/v1/whoami", headers=key), 400, "USAGE")
 
 
-def test_many_at_once_with_one_key_send_one_message(api: Api) -> None:
+def test_concurrent_requests_with_one_key_send_one_message(api: Api) -> None:
     key = {"Idempotency-Key": fresh("key")}
     before = api.open(api.vera)
     with ThreadPoolExecutor(8) as clients:
@@ -679,12 +679,12 @@ def test_a_wait_for_mail_ends_when_mail_arrives(api: Api) -> None:
     assert [message["to"] for message in polled[0].json["messages"]] == [f"@{name}"]
 
 
-def test_a_wait_for_mail_that_does_not_come_ends_empty(api: Api) -> None:
+def test_wait_without_mail_ends_with_an_empty_list(api: Api) -> None:
     _, token = newcomer(api)
     assert api.ask("GET", "/v1/inbox?wait=1", token=token).json["messages"] == []
 
 
-def test_whoever_hangs_up_waits_no_longer_and_is_shown_nothing(api: Api) -> None:
+def test_disconnected_caller_stops_waiting_and_gets_no_mail_shown(api: Api) -> None:
     name, token = newcomer(api)
     with api.served.connect() as connection:
         connection.sendall(raw_request("GET", "/v1/inbox?wait=600", token))
@@ -695,7 +695,7 @@ def test_whoever_hangs_up_waits_no_longer_and_is_shown_nothing(api: Api) -> None
     assert [delivery["state"] for delivery in receipts["deliveries"]] == ["accepted"]
 
 
-def test_whoever_hangs_up_leaves_the_queue_for_a_claim(api: Api) -> None:
+def test_disconnected_caller_leaves_the_queue_for_a_claim(api: Api) -> None:
     held = api.claim()
     wanted = json.dumps({"item": held["item"], "wait": 600}).encode()
     with api.served.connect() as connection:
@@ -708,9 +708,11 @@ def test_whoever_hangs_up_leaves_the_queue_for_a_claim(api: Api) -> None:
 
 
 def waiting(api: Api, item: str) -> bool:
-    """Whether somebody stands in the queue for an item."""
-    came = {f["outcome"]["id"] for f in api.facts("claim_awaited") if item in f["outcome"].values()}
-    return bool(came - {fact["outcome"]["id"] for fact in api.facts("claim_wait_ended")})
+    """Whether a caller waits in the queue for an item."""
+    joined = {
+        f["outcome"]["id"] for f in api.facts("claim_awaited") if item in f["outcome"].values()
+    }
+    return bool(joined - {fact["outcome"]["id"] for fact in api.facts("claim_wait_ended")})
 
 
 def raw_request(method: str, target: str, token: str, body: bytes = b"") -> bytes:
@@ -727,7 +729,7 @@ def raw_request(method: str, target: str, token: str, body: bytes = b"") -> byte
 # --- large bodies
 
 
-def test_a_large_body_goes_up_in_chunks_and_comes_back_whole(api: Api) -> None:
+def test_large_body_is_uploaded_in_chunks_and_read_whole(api: Api) -> None:
     text = "".join(f"{number:07}é\n" for number in range(260_000))
     data = text.encode()
     assert len(data) > 2 * MIB
@@ -750,7 +752,7 @@ def test_a_large_body_goes_up_in_chunks_and_comes_back_whole(api: Api) -> None:
     assert read.json["sha256"] == sha256
 
 
-def test_a_body_of_a_few_mib_may_come_as_it_is(api: Api) -> None:
+def test_body_of_a_few_mib_needs_no_upload(api: Api) -> None:
     text = "ü" * MIB
     sent = api.ask("POST", "/v1/messages", {"to": "@vera", "payload": {"text": text}})
     read = api.ask("GET", f"/v1/messages/{sent.json['message']['id']}", token=api.vera)
@@ -785,7 +787,7 @@ PATHS = ("/v1/agents", "/v1/events", "/openapi.json", "/healthz", "/metrics", "/
     ],
     ids=str,
 )
-def test_a_foreign_page_gets_nothing(api: Api, headers: dict[str, str]) -> None:
+def test_requests_from_foreign_pages_are_refused(api: Api, headers: dict[str, str]) -> None:
     for path in PATHS:
         check_refused(api.ask("GET", path, headers=headers), 403, "FOREIGN_ORIGIN")
     before = api.open(api.vera)
@@ -794,7 +796,7 @@ def test_a_foreign_page_gets_nothing(api: Api, headers: dict[str, str]) -> None:
     assert api.open(api.vera) == before
 
 
-def test_no_answer_invites_foreign_pages(api: Api) -> None:
+def test_answers_have_no_cors_headers(api: Api) -> None:
     for reply in (api.ask("GET", "/v1/agents"), api.ask("OPTIONS", "/v1/messages")):
         assert not [name for name in reply.headers if name.startswith("access-control")]
 
@@ -802,7 +804,7 @@ def test_no_answer_invites_foreign_pages(api: Api) -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "[::1]:{port}"]
 )
-def test_its_own_names_are_answered(api: Api, host: str) -> None:
+def test_server_answers_by_its_own_names(api: Api, host: str) -> None:
     named = host.format(port=api.served.port)
     for headers in (
         {"Host": named},
@@ -823,7 +825,7 @@ class Clock:
         return self.now
 
 
-def test_a_token_may_ask_in_a_burst_and_then_at_a_steady_rate() -> None:
+def test_rate_limit_allows_a_burst_and_then_a_steady_rate() -> None:
     clock = Clock()
     limit = RateLimit(per_s=2, burst=5, clock=clock)
     for _ in range(5):
@@ -843,40 +845,40 @@ def test_a_token_may_ask_in_a_burst_and_then_at_a_steady_rate() -> None:
         limit.take("otto")
 
 
-def test_buckets_that_are_full_again_are_forgotten() -> None:
+def test_rate_limit_drops_full_buckets() -> None:
     clock = Clock()
     limit = RateLimit(per_s=1, burst=5, clock=clock)
     for number in range(FORGET_EVERY + 1):
-        limit.take(f"nobody-{number}")
+        limit.take(f"unknown-{number}")
     clock.now += 10
     limit.take("otto")
     limit.take("vera")
     assert len(limit._buckets) == 2
 
 
-def test_a_token_that_asks_too_often_is_told_when_to_come_back(api: Api) -> None:
+def test_refusal_by_the_rate_limit_says_when_to_retry(api: Api) -> None:
     _, token = newcomer(api)
-    asking = raw_request("GET", "/v1/whoami?colour=red", token) * 100
+    requests = raw_request("GET", "/v1/whoami?colour=red", token) * 100
     with api.served.connect() as connection:
         answers = connection.makefile("rb")
 
         def a_hundred_more() -> Reply | None:
-            connection.sendall(asking)
+            connection.sendall(requests)
             replies = [read_reply(answers) for _ in range(100)]
             return next((reply for reply in replies if reply.status == 429), None)
 
         limited = until(a_hundred_more)
     error = check_refused(limited, 429, "RATE_LIMITED")
     assert limited.headers["retry-after"] == str(error["retry_after_s"])
-    assert api.ask("GET", "/v1/whoami").status == 200, "others are not held up"
+    assert api.ask("GET", "/v1/whoami").status == 200, "other tokens are not limited"
 
 
-def test_head_is_no_way_to_read_mail(api: Api) -> None:
+def test_head_is_refused_on_routes_of_verbs(api: Api) -> None:
     for path in ("/v1/inbox", "/v1/whoami"):
         assert api.ask("HEAD", path).status == 405
 
 
-def test_a_long_body_is_not_waited_for_from_whoever_may_not_ask(api: Api) -> None:
+def test_long_body_with_an_invalid_token_is_refused_unread(api: Api) -> None:
     with api.served.connect() as connection:
         connection.sendall(
             b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer nonsense\r\n"

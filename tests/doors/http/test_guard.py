@@ -1,5 +1,5 @@
-"""The guard behind a proxy: under which names the server is asked for, who is believed to be the
-proxy, and what no address may hold."""
+"""The guard behind a proxy: the accepted names of the server, the trusted addresses of the proxy,
+and tokens in addresses."""
 
 import asyncio
 import socket
@@ -21,12 +21,12 @@ OUTSIDE = "https://interlock.example"
 TOKEN = "ilk_" + "a2" * 20 + "b3c4d5e"
 
 
-async def shows_its_scheme(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_with_scheme(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(scope["scheme"])(scope, receive, send)
 
 
-def asked(url: str, headers: Mapping[str, str], outside: str | None = OUTSIDE) -> httpx2.Response:
-    guard = Guard(shows_its_scheme, Metrics(), loopback=True, outside=outside)
+def post(url: str, headers: Mapping[str, str], outside: str | None = OUTSIDE) -> httpx2.Response:
+    guard = Guard(answer_with_scheme, Metrics(), loopback=True, outside=outside)
 
     async def ask() -> httpx2.Response:
         transport = httpx2.ASGITransport(guard)
@@ -36,13 +36,13 @@ def asked(url: str, headers: Mapping[str, str], outside: str | None = OUTSIDE) -
     return asyncio.run(ask())
 
 
-def test_the_address_of_its_proxy_is_the_servers_own() -> None:
-    answer = asked("http://interlock.example/", {"Origin": OUTSIDE})
+def test_server_accepts_the_address_of_its_proxy() -> None:
+    answer = post("http://interlock.example/", {"Origin": OUTSIDE})
     assert (answer.status_code, answer.text) == (200, "https")
 
 
-def test_its_own_machine_reaches_it_as_before() -> None:
-    answer = asked("http://127.0.0.1:7420/", {"Origin": "http://127.0.0.1:7420"})
+def test_server_accepts_requests_from_its_own_machine() -> None:
+    answer = post("http://127.0.0.1:7420/", {"Origin": "http://127.0.0.1:7420"})
     assert (answer.status_code, answer.text) == (200, "http")
 
 
@@ -55,23 +55,23 @@ def test_its_own_machine_reaches_it_as_before() -> None:
         ("http://interlock.example:81/", "https://interlock.example:81", OUTSIDE),
     ],
 )
-def test_any_other_name_gets_nothing(url: str, origin: str, outside: str | None) -> None:
-    answer = asked(url, {"Origin": origin}, outside)
+def test_server_refuses_other_names(url: str, origin: str, outside: str | None) -> None:
+    answer = post(url, {"Origin": origin}, outside)
     assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
 
 
-# --- who is the proxy
+# --- trusted proxies
 
 
-async def shows_how_it_came(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_with_origin(scope: Scope, receive: Receive, send: Send) -> None:
     base, peer = scope.get("interlock.base", "nowhere"), scope["client"][0]
     await PlainTextResponse(f"{scope['scheme']} {base} {peer}")(scope, receive, send)
 
 
-def came(peer: str, *proxies: str, **said: str) -> str:
-    """How a request by the proxy's name is taken, at a server that others can reach."""
-    guard = Guard(shows_how_it_came, Metrics(), loopback=False, outside=OUTSIDE, proxies=proxies)
-    headers = {f"X-Forwarded-{name}": text for name, text in said.items()}
+def seen_by_server(peer: str, *proxies: str, **forwarded: str) -> str:
+    """Return scheme, base and client of a request with the proxy's name, as the server sees it."""
+    guard = Guard(answer_with_origin, Metrics(), loopback=False, outside=OUTSIDE, proxies=proxies)
+    headers = {f"X-Forwarded-{name}": text for name, text in forwarded.items()}
 
     async def ask() -> str:
         transport = httpx2.ASGITransport(guard, client=(peer, 1))
@@ -81,12 +81,14 @@ def came(peer: str, *proxies: str, **said: str) -> str:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("said", [{}, {"Proto": "https"}, {"Proto": "https", "For": "127.0.0.1"}])
+@pytest.mark.parametrize(
+    "forwarded", [{}, {"Proto": "https"}, {"Proto": "https", "For": "127.0.0.1"}]
+)
 @pytest.mark.parametrize("proxies", [(), ("192.0.2.8",), ("2001:db8::/32",)])
-def test_who_comes_past_the_proxy_is_not_taken_for_it(
-    said: dict[str, str], proxies: tuple[str, ...]
+def test_caller_that_bypasses_the_proxy_is_not_trusted(
+    forwarded: dict[str, str], proxies: tuple[str, ...]
 ) -> None:
-    assert came("192.0.2.9", *proxies, **said) == "http nowhere 192.0.2.9"
+    assert seen_by_server("192.0.2.9", *proxies, **forwarded) == "http nowhere 192.0.2.9"
 
 
 @pytest.mark.parametrize(
@@ -101,31 +103,29 @@ def test_who_comes_past_the_proxy_is_not_taken_for_it(
         ("2001:db8::9", ("2001:db8::/64",)),
     ],
 )
-def test_a_proxy_here_or_one_that_was_named_is_believed(
-    peer: str, proxies: tuple[str, ...]
-) -> None:
-    assert came(peer, *proxies) == f"https {OUTSIDE} {peer}"
-    said = {"Proto": "https", "For": "198.51.100.1, 203.0.113.7"}
-    assert came(peer, *proxies, **said) == f"https {OUTSIDE} 203.0.113.7"
+def test_local_or_configured_proxy_is_trusted(peer: str, proxies: tuple[str, ...]) -> None:
+    assert seen_by_server(peer, *proxies) == f"https {OUTSIDE} {peer}"
+    forwarded = {"Proto": "https", "For": "198.51.100.1, 203.0.113.7"}
+    assert seen_by_server(peer, *proxies, **forwarded) == f"https {OUTSIDE} 203.0.113.7"
 
 
 @pytest.mark.parametrize("proto", ["http", "HTTP", "https, http", "http, https", "ws"])
-def test_what_came_to_a_named_proxy_over_plain_http_is_not_taken_for_tls(proto: str) -> None:
-    assert came("192.0.2.9", "192.0.2.9", Proto=proto).split()[1] == "nowhere"
+def test_plain_http_to_a_configured_proxy_does_not_count_as_tls(proto: str) -> None:
+    assert seen_by_server("192.0.2.9", "192.0.2.9", Proto=proto).split()[1] == "nowhere"
 
 
 def own_address() -> str:
-    """An address of this machine's that is not loopback, if it has one."""
+    """Return an address of this machine that is not loopback. Skip the test if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
+            probe.connect(("192.0.2.1", 9))  # sends no packet
         except OSError:
             pytest.skip("this machine has no other address than 127.0.0.1")
         return str(probe.getsockname()[0])
 
 
 @pytest.mark.parametrize("path", ["/person", "/.well-known/oauth-authorization-server"])
-def test_a_server_that_others_reach_gives_no_tokens_to_who_comes_past_its_proxy(
+def test_public_server_offers_sign_in_only_through_its_proxy(
     tmp_path_factory: pytest.TempPathFactory, servers: Servers, path: str
 ) -> None:
     address = own_address()
@@ -133,8 +133,8 @@ def test_a_server_that_others_reach_gives_no_tokens_to_who_comes_past_its_proxy(
     place = Place(tmp_path_factory.mktemp("open"))
     with ForkedServer(place, servers, host="0.0.0.0", words=words) as served:
         served.host = address
-        past = Caller(served, OUTSIDE)
-        refused = past.get(path, None, X_Forwarded_Proto="https")
+        bypassing = Caller(served, OUTSIDE)
+        refused = bypassing.get(path, None, X_Forwarded_Proto="https")
         assert refused.status_code == 404
         assert "--proxy ADDRESS" in refused.text
         served.host = "127.0.0.1"
@@ -170,13 +170,13 @@ def test_a_server_that_others_reach_gives_no_tokens_to_who_comes_past_its_proxy(
         f"/authorize?state={TOKEN}",
     ],
 )
-def test_a_token_anywhere_in_an_address_is_refused_recorded_and_not_said_again(target: str) -> None:
+def test_token_in_an_address_is_refused_and_recorded_but_not_repeated(target: str) -> None:
     kept = []
 
     async def keep(code: str, peer: str) -> None:
         kept.append(code)
 
-    guard = Guard(shows_its_scheme, Metrics(), loopback=True, report=keep)
+    guard = Guard(answer_with_scheme, Metrics(), loopback=True, report=keep)
 
     async def ask() -> httpx2.Response:
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(guard)) as client:
@@ -193,11 +193,11 @@ def test_a_token_anywhere_in_an_address_is_refused_recorded_and_not_said_again(t
     "target",
     ["/v1/search?q=silk_road", "/v1/search?q=what+is+ilk_", "/authorize?token=x", "/?tokens=1"],
 )
-def test_what_only_looks_a_little_like_a_token_is_let_in(target: str) -> None:
-    assert asked(f"http://127.0.0.1{target}", {}).status_code == 200
+def test_address_with_similar_words_is_accepted(target: str) -> None:
+    assert post(f"http://127.0.0.1{target}", {}).status_code == 200
 
 
-def test_a_path_that_holds_a_secret_is_not_said_again(
+def test_refusal_does_not_repeat_a_secret_in_the_path(
     tmp_path_factory: pytest.TempPathFactory, servers: Servers
 ) -> None:
     invitation = TOKEN.replace("ilk_", "ili_")

@@ -1,4 +1,4 @@
-"""The description at /openapi.json: which bodies its schemas admit, beside what the verbs take."""
+"""/openapi.json: its schemas accept the same bodies as the verbs."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from world.furnished import filled
 from world.rows import ROWS
 
 PATHS = document()["paths"]
-LEFT_OUT = object()
+OMITTED = object()
 GROUPED = [
     route
     for verb in catalogue.verbs()
@@ -28,19 +28,19 @@ GROUPED = [
 
 
 def value_of(verb: type[Verb], name: str) -> Any:
-    """The value of a field in a row of this verb, or else of another verb with such a field. An id
-    stands for the names of the furnished workspace."""
+    """Return the value of a field in a row of this verb, or of another verb with such a field. An
+    id replaces the names of the furnished workspace."""
     shape = fields_of(verb)[name].shape
     rows = [row for row in ROWS if name in row.fields and row.kind != "refused"]
     rows.sort(key=lambda row: row.verb is not verb)
     given = [row.fields[name] for row in rows if fields_of(row.verb)[name].shape is shape]
-    assert given, f"No row gives {name} of {verb.__name__}: add one to tests/world/rows."
+    assert given, f"no row has {name} of {verb.__name__}: add one to tests/world/rows"
     names: Mapping[str, str] = defaultdict(lambda: "01890000-0000-7000-8000-000000000000")
     return filled(given[0], names)
 
 
 def not_given(verb: type[Verb], name: str) -> Any:
-    """The value of a field that counts as not given."""
+    """Return the value of a field that counts as absent."""
     shape = fields_of(verb)[name].shape
     return [] if shape.many else False if isinstance(shape, Switch) else None
 
@@ -51,7 +51,7 @@ def body_of(route: Route) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("route", GROUPED, ids=lambda route: route.path)
-def test_a_schema_admits_a_choice_of_members_where_the_verb_does(route: Route) -> None:
+def test_schema_accepts_the_same_combinations_of_members_as_the_verb(route: Route) -> None:
     declared, known = route.verb.declared, decoder(route)
     names = [n for group in (*declared.exactly_one, *declared.at_most_one) for n in group]
     names = [name for name in names if name in known.members]
@@ -59,10 +59,10 @@ def test_a_schema_admits_a_choice_of_members_where_the_verb_does(route: Route) -
         body_of(route)["content"]["application/json"]["schema"]
     )
     verb, verdicts = route.verb, set()
-    values_of = [(value_of(verb, name), not_given(verb, name), LEFT_OUT) for name in names]
+    values_of = [(value_of(verb, name), not_given(verb, name), OMITTED) for name in names]
     required = [name for name, field in known.members.items() if field.required]
     for values in product(*values_of):
-        given = {n: v for n, v in zip(names, values, strict=True) if v is not LEFT_OUT}
+        given = {n: v for n, v in zip(names, values, strict=True) if v is not OMITTED}
         needed = {name: value_of(verb, name) for name in required}
         needed |= {"repo": "example.org/code"} if given.get("paths") else {}
         path = {name: value_of(verb, name) for name in known.path}
@@ -76,14 +76,14 @@ def test_a_schema_admits_a_choice_of_members_where_the_verb_does(route: Route) -
     assert verdicts == {True, False}
 
 
-def test_a_body_is_required_where_the_verb_needs_one_of_its_members() -> None:
+def test_body_is_required_if_the_verb_needs_one_of_its_members() -> None:
     required = {route.path: body_of(route)["required"] for route in GROUPED}
     assert required["/v1/claims/release"] is True
     assert required["/v1/claims/{id}/release"] is False
     assert required["/v1/mute"] is False
 
 
-def test_a_member_that_may_be_null_says_so() -> None:
+def test_optional_member_may_be_null() -> None:
     body = PATHS["/v1/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     priority = body["properties"]["priority"]
     assert priority["type"] == ["string", "null"]

@@ -1,9 +1,9 @@
-"""The description at /openapi.json held against the server, by requests made up from it: no status,
-type or shape of an answer that it does not describe, and no defect.
+"""Compare the server with /openapi.json, by requests generated from it. Every answer has a
+described status, type and shape, and no request causes a defect.
 
-Left out is what would end the world for all that comes after: pausing the workspace, which makes
-every further answer a 503, and revoking or rotating tokens, by which the token that asks could go.
-The stream of events has no end that a made-up request could wait for; test_events.py has it.
+EXCLUDED has routes that would break later requests. A pause makes every later answer a 503.
+Revoking or rotating a token could invalidate the token of this test. The stream of events does not
+end, so a generated request cannot wait for it; test_events.py tests it.
 """
 
 import copy
@@ -23,10 +23,10 @@ from world.fork_server import Servers
 from world.server import ForkedServer, RunningServer
 
 DOCUMENT = document()
-LEFT_OUT = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
-# Two checks are left out. A request that fits its schema may be refused, because it may name things
-# that do not exist. A query that does not fit may be accepted, because a list of one value is that
-# value there. test_api.py has the requests that must be refused.
+EXCLUDED = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
+# Two checks are not in this list. The server may refuse a request that matches its schema, because
+# it may name things that do not exist. The server may accept a query that does not match, because a
+# list of one value equals that value. test_api.py has the requests that must be refused.
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,
@@ -40,14 +40,14 @@ CHECKS = [
 
 
 def described(*, is_covered: bool) -> BaseSchema:
-    """What is asked for by chance; and, where it is covered, each bound of each value besides."""
+    """Return the schema for random requests. With `is_covered`, also test each bound of a value."""
     schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
     schema.config.phases.coverage.enabled = is_covered
-    return schema.exclude(path=LEFT_OUT)
+    return schema.exclude(path=EXCLUDED)
 
 
 class FuzzedServer(NamedTuple):
-    """A server, an admin's token, and what can be asked for by name."""
+    """A server, an admin's token, and existing values of path parameters."""
 
     served: RunningServer
     token: str
@@ -63,11 +63,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterat
         yield FuzzedServer(served, token, {"message": sent, "messages": sent, "id": claim})
 
 
-def test_what_is_served_is_what_is_tested(server: FuzzedServer) -> None:
+def test_server_serves_the_tested_document(server: FuzzedServer) -> None:
     assert server.served.ask("GET", "/openapi.json").json == DOCUMENT
 
 
-by_chance = settings(
+random_requests = settings(
     max_examples=12,
     derandomize=True,
     database=None,
@@ -76,22 +76,24 @@ by_chance = settings(
 
 
 @described(is_covered=False).parametrize()
-@by_chance
-def test_every_answer_is_as_described(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
+@random_requests
+def test_every_answer_matches_the_description(
+    case: schemathesis.Case[Any], server: FuzzedServer
+) -> None:
     check(case, server)
 
 
 @pytest.mark.long
 @described(is_covered=True).parametrize()
-@by_chance
-def test_every_answer_at_every_bound_is_as_described(
+@random_requests
+def test_every_answer_at_every_bound_matches_the_description(
     case: schemathesis.Case[Any], server: FuzzedServer
 ) -> None:
     check(case, server)
 
 
 def check(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
-    familiar(case, server.known)
+    adapt(case, server.known)
     case.call_and_validate(
         base_url=server.served.url,
         headers={"Authorization": f"Bearer {server.token}"},
@@ -100,8 +102,8 @@ def check(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
     )
 
 
-def familiar(case: schemathesis.Case[Any], known: dict[str, str]) -> None:
-    """Shorten waits, and replace every second random name by one that exists."""
+def adapt(case: schemathesis.Case[Any], known: dict[str, str]) -> None:
+    """Shorten waits, and replace about half of the random names by existing ones."""
     for members in (case.query, case.body):
         if not isinstance(members, dict):
             continue

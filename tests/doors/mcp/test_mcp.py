@@ -1,4 +1,4 @@
-"""MCP as agents use it: the official client at every entrance of the door."""
+"""MCP as agents use it: the official client over every transport."""
 
 import asyncio
 import hashlib
@@ -49,7 +49,7 @@ def workspace(tmp_path: Path, prepared: Prepared) -> McpWorkspace:
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_the_client_lists_every_tool_in_its_order(
+async def test_client_lists_every_tool_in_order(
     kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
@@ -60,7 +60,7 @@ async def test_the_client_lists_every_tool_in_its_order(
         listed = (await otto.client.list_tools()).tools
     names = "whoami agents send inbox read ack ask claim release task evidence verdict"
     assert [tool.name for tool in listed] == NAMES
-    assert NAMES[:12] == names.split(), "a new tool comes last"
+    assert NAMES[:12] == names.split(), "a new tool must be the last one"
     for tool in listed:
         ours = TOOLS[tool.name].listed
         assert tool.description == ours["description"]
@@ -75,7 +75,7 @@ async def test_the_client_lists_every_tool_in_its_order(
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_the_whole_list_is_under_12000_bytes(mode: str, workspace: McpWorkspace) -> None:
+async def test_tools_list_answer_is_under_12000_bytes(mode: str, workspace: McpWorkspace) -> None:
     async with workspace.live() as live, workspace.entrance("stream", live) as door:
         opened = await line(door.place, "otto-cli ")
         async with Entrance.over(opened, mode) as otto:
@@ -89,7 +89,7 @@ async def test_the_whole_list_is_under_12000_bytes(mode: str, workspace: McpWork
 
 @pytest.mark.parametrize("mode", [*MODES, "auto"])
 @awaited
-async def test_the_instructions_are_short_and_say_what_matters(
+async def test_instructions_are_short_and_have_the_required_content(
     mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
@@ -99,7 +99,9 @@ async def test_the_instructions_are_short_and_say_what_matters(
     ):
         told = otto.client.instructions
     assert len(INSTRUCTIONS.split()) <= 120
-    assert told == (INSTRUCTIONS if mode != "2026-07-28" else None)  # a pinned client asks nothing
+    assert told == (
+        INSTRUCTIONS if mode != "2026-07-28" else None
+    )  # a pinned client does not request them
     for word in ("token", "whoami", "compaction", "agents", "Claim", "Accepted", "data", "refusal"):
         assert word in INSTRUCTIONS
 
@@ -111,8 +113,8 @@ def test_every_tool_is_one_verb_or_has_a_flow() -> None:
         assert tool.listed["inputSchema"]["additionalProperties"] is False, name
 
 
-# The words of the tools as agents know them. The tests of all doors take their words from the
-# declarations, so a changed word shows here.
+# The names that agents use. The tests of all doors read the names from the declarations, so only
+# this table detects a changed name.
 PARAMETERS = {
     "whoami": "",
     "agents": "name",
@@ -131,21 +133,21 @@ TASK_ACTIONS = "list show create take submit complete fail cancel resolve_blocke
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_tool_keeps_the_names_of_its_parameters(name: str) -> None:
+def test_tool_has_the_expected_parameters(name: str) -> None:
     assert [*TOOLS[name].listed["inputSchema"]["properties"]] == PARAMETERS[name].split()
 
 
-def test_the_task_tool_keeps_the_names_of_its_actions() -> None:
+def test_task_tool_has_the_expected_actions() -> None:
     action = TOOLS["task"].listed["inputSchema"]["properties"]["action"]
     assert action["enum"] == TASK_ACTIONS.split()
 
 
-def test_the_tools_of_one_verb_derive_from_their_declarations() -> None:
+def test_tools_of_one_verb_derive_from_their_declarations() -> None:
     derived = {name for name, tool in TOOLS.items() if tool.verb is not None}
     assert derived >= {"whoami", "agents", "ack", "ask", "verdict"}
 
 
-# --- every tool, everywhere
+# --- every tool
 
 
 @pytest.mark.parametrize("kind", ["process", "stream", "http"])
@@ -205,7 +207,7 @@ async def test_every_tool_is_called(kind: str, mode: str, workspace: McpWorkspac
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_a_wrong_recipient_is_a_tool_error_that_names_both_shapes(
+async def test_invalid_recipient_is_a_tool_error_that_names_both_shapes(
     kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with workspace.live() as live, workspace.entrance(kind, live) as door:
@@ -221,7 +223,9 @@ async def test_a_wrong_recipient_is_a_tool_error_that_names_both_shapes(
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_nobody_can_act_as_anyone_else(kind: str, mode: str, workspace: McpWorkspace) -> None:
+async def test_caller_cannot_name_another_sender(
+    kind: str, mode: str, workspace: McpWorkspace
+) -> None:
     async with workspace.live() as live, workspace.entrance(kind, live) as door:
         async with door.client("otto-cli", mode) as otto:
             for number, (member, name) in enumerate(
@@ -247,7 +251,7 @@ async def refusals(live: LiveNode) -> int:
 
 
 @awaited
-async def test_another_sender_is_refused_by_every_tool_before_anything_else(
+async def test_every_tool_checks_the_named_sender_first(
     workspace: McpWorkspace,
 ) -> None:
     async with (
@@ -266,7 +270,7 @@ async def test_another_sender_is_refused_by_every_tool_before_anything_else(
 
 
 class Bad(NamedTuple):
-    """A call with a bad argument, the member to blame, and the type that it should have."""
+    """A call with a bad argument, the name of that argument, and its expected type."""
 
     tool: str
     arguments: dict[str, Any]
@@ -368,7 +372,7 @@ async def test_bad_arguments_are_refused_by_name_and_change_nothing(
     assert {bad.tool for bad in BAD} == set(NAMES)
 
 
-JUDGED = {"task_id": "T-1", "gate": "athena", "verdict": "pass", "commit": "a" * 40}
+VERDICT = {"task_id": "T-1", "gate": "athena", "verdict": "pass", "commit": "a" * 40}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("send", {"to": "@vera", "text": ""}, "INVALID_MESSAGE"),
     ("send", {"to": "@vera", "text": "rm -rf build", "type": "command"}, "INVALID_MESSAGE"),
@@ -399,14 +403,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("evidence", {"task_id": "T-1", "kind": "note", "value": ""}, "INVALID_MESSAGE"),
     ("evidence", {"task_id": "T-1", "kind": "file", "value": "elsewhere"}, "USAGE"),
     ("evidence", {"task_id": "T-1", "kind": "spool", "value": "elsewhere"}, "USAGE"),
-    ("verdict", JUDGED, "NOT_FOUND"),
-    ("verdict", JUDGED | {"verdict": "fail"}, "NOT_FOUND"),
-    ("verdict", JUDGED | {"commit": "main"}, "USAGE"),
+    ("verdict", VERDICT, "NOT_FOUND"),
+    ("verdict", VERDICT | {"verdict": "fail"}, "NOT_FOUND"),
+    ("verdict", VERDICT | {"commit": "main"}, "USAGE"),
 ]
 
 
 @awaited
-async def test_what_the_node_refuses_is_a_tool_error_with_its_error_object(
+async def test_refusal_of_the_node_is_a_tool_error_with_the_error_object(
     workspace: McpWorkspace,
 ) -> None:
     async with workspace.live() as live, workspace.entrance("stream", live) as door:
@@ -421,7 +425,7 @@ async def test_what_the_node_refuses_is_a_tool_error_with_its_error_object(
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_an_unknown_tool_is_an_error_of_the_protocol(
+async def test_unknown_tool_is_a_protocol_error(
     kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
@@ -438,7 +442,9 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(
 
 
 @awaited
-async def test_an_answer_goes_to_the_sender_of_what_it_answers(workspace: McpWorkspace) -> None:
+async def test_reply_without_recipient_goes_to_the_sender_of_the_message(
+    workspace: McpWorkspace,
+) -> None:
     async with (
         workspace.live() as live,
         workspace.entrance("stream", live) as door,
@@ -459,7 +465,7 @@ async def test_an_answer_goes_to_the_sender_of_what_it_answers(workspace: McpWor
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_an_ask_waits_beside_other_calls_until_it_is_answered(
+async def test_ask_waits_for_its_answer_while_other_calls_run(
     kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
@@ -486,7 +492,7 @@ async def test_an_ask_waits_beside_other_calls_until_it_is_answered(
 
 
 @awaited
-async def test_blockers_stop_unless_they_say_otherwise_and_commands_say_why(
+async def test_blockers_have_severity_stop_by_default_and_commands_have_a_reason(
     workspace: McpWorkspace,
 ) -> None:
     async with (
@@ -506,7 +512,7 @@ async def test_blockers_stop_unless_they_say_otherwise_and_commands_say_why(
 
 
 @awaited
-async def test_the_same_key_sends_once(workspace: McpWorkspace) -> None:
+async def test_same_key_sends_once(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         workspace.entrance("stream", live) as door,
@@ -543,7 +549,9 @@ async def test_done_acks_before_the_inbox_is_listed(workspace: McpWorkspace) -> 
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_ranges_rejoin_a_large_body(kind: str, mode: str, workspace: McpWorkspace) -> None:
+async def test_parts_of_a_large_body_join_to_the_whole(
+    kind: str, mode: str, workspace: McpWorkspace
+) -> None:
     whole = "".join(f"{n:>7} grüße 🌊 ≤\n" for n in range(45_000))
     size = len(whole.encode())
     assert size > 1_000_000
@@ -570,7 +578,7 @@ async def test_ranges_rejoin_a_large_body(kind: str, mode: str, workspace: McpWo
 
 
 @awaited
-async def test_a_list_of_long_messages_shows_parts_and_commands_whole_or_not(
+async def test_inbox_truncates_long_messages_but_never_commands(
     workspace: McpWorkspace,
 ) -> None:
     async with (
@@ -600,7 +608,7 @@ async def test_a_list_of_long_messages_shows_parts_and_commands_whole_or_not(
 
 
 @awaited
-async def test_a_claim_lasts_an_hour_and_is_renewed_by_asking_again(
+async def test_claim_lasts_an_hour_and_a_second_call_renews_it(
     workspace: McpWorkspace,
 ) -> None:
     async with (
@@ -613,8 +621,8 @@ async def test_a_claim_lasts_an_hour_and_is_renewed_by_asking_again(
         again = (await otto.ok("claim", paths=["src/**"], note="still"))["claim"]
         assert (first["repo"], first["fence"]) == ("example", again["fence"])
         assert (again["branch"], again["note"]) == ("fix", "still")
-        in_the_way = await vera.ok("claim", paths=["src/a.py"], repo="example")
-        assert in_the_way["held_by"][0]["id"] == first["id"]
+        held = await vera.ok("claim", paths=["src/a.py"], repo="example")
+        assert held["held_by"][0]["id"] == first["id"]
         assert (await vera.ok("claim", paths=["src/a.py"], repo="elsewhere"))["acquired"]
         listed = await vera.ok("claim", check=True)
         assert len(listed["claims"]) == 2
@@ -628,7 +636,7 @@ def seconds(at: str) -> int:
 
 
 @awaited
-async def test_a_repository_is_the_same_however_its_remote_is_written(
+async def test_repository_has_one_name_for_all_forms_of_its_remote(
     workspace: McpWorkspace,
 ) -> None:
     async with (
@@ -642,14 +650,14 @@ async def test_a_repository_is_the_same_however_its_remote_is_written(
         assert claim["repo"] == "example.org/otto/engine"
         other = await vera.ok("claim", paths=["a"], repo="git@example.org:otto/engine")
         assert other["code"] == "CLAIM_HELD"
-        nowhere = await otto("claim", paths=["a"])
-        assert (nowhere.code, nowhere.answer["member"]) == ("USAGE", "repo")
+        without_repo = await otto("claim", paths=["a"])
+        assert (without_repo.code, without_repo.answer["member"]) == ("USAGE", "repo")
         assert (await otto.ok("release", paths=["a"], repo=claim["repo"]))["released"]
 
 
 @pytest.mark.parametrize("kind", ENTRANCES)
 @awaited
-async def test_release_all_gives_up_what_this_session_holds(
+async def test_release_all_releases_the_claims_of_this_session_only(
     kind: str, workspace: McpWorkspace
 ) -> None:
     async with (
@@ -663,8 +671,8 @@ async def test_release_all_gives_up_what_this_session_holds(
             await one.ok("claim", item=f"B-{number}")
         await two.ok("claim", item="B-9")
         assert not (await two.ok("claim", item="B-1"))["acquired"]
-        given_up = await one.ok("release", all=True)
-        assert [c["item"] for c in given_up["claims"]] == ["B-0", "B-1", "B-2"]
+        released = await one.ok("release", all=True)
+        assert [c["item"] for c in released["claims"]] == ["B-0", "B-1", "B-2"]
         assert not (await one.ok("release", all=True))["released"]
         assert (await one.ok("whoami"))["claims"] == []
         (left,) = (await two.ok("whoami"))["claims"]
@@ -673,7 +681,7 @@ async def test_release_all_gives_up_what_this_session_holds(
 
 
 @awaited
-async def test_a_claim_that_is_waited_for_is_handed_over(workspace: McpWorkspace) -> None:
+async def test_waiting_call_gets_the_claim_when_it_is_released(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         workspace.entrance("stream", live) as door,
@@ -691,7 +699,7 @@ async def queued(live: LiveNode, count: int) -> bool:
     return bool((await live.call(OWNER, ShowStatus()))["waiting"] == count)
 
 
-# --- waiting that ends
+# --- the end of a wait
 
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)

@@ -1,5 +1,5 @@
-"""The MCP door and clients that are not so well-behaved: junk on a stream, requests over HTTP that
-are none, and the process on stdio from its start to its end."""
+"""MCP with misbehaving clients: junk on a stream, malformed HTTP requests, and the process on stdio
+from its start to its end."""
 
 import asyncio
 import json
@@ -42,8 +42,8 @@ from world.workspace import OWNER
 
 pytestmark = pytest.mark.every_engine
 
-WHERE_TO_ASK = "/.well-known/oauth-protected-resource/mcp"
-STRANGE = token_format.compose(bytes(token_format.SECRET_BYTES))
+METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
+UNKNOWN_TOKEN = token_format.compose(bytes(token_format.SECRET_BYTES))
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, REQUEST_CANCELLED = -32602, -32800
 HELLO = {
@@ -79,7 +79,7 @@ async def connected(workspace: McpWorkspace, live: LiveNode) -> AsyncIterator[Li
 
 
 async def answers(opened: Line, id: Any) -> dict[str, Any]:
-    """The answer to a request, whatever comes before it."""
+    """Return the answer to a request. Skip other answers."""
     while True:
         answer: dict[str, Any] = json.loads(await opened.hear())
         if answer.get("id") == id:
@@ -118,7 +118,7 @@ JUNK: list[tuple[bytes, int, Any]] = [
 
 
 @awaited
-async def test_junk_on_a_stream_is_answered_and_the_conversation_goes_on(
+async def test_junk_on_a_stream_gets_an_error_and_the_conversation_continues(
     workspace: McpWorkspace,
 ) -> None:
     async with workspace.live() as live, connected(workspace, live) as opened:
@@ -135,10 +135,10 @@ async def test_junk_on_a_stream_is_answered_and_the_conversation_goes_on(
 
 
 @awaited
-async def test_what_needs_no_answer_gets_none(workspace: McpWorkspace) -> None:
+async def test_messages_that_need_no_answer_get_none(workspace: McpWorkspace) -> None:
     async with workspace.live() as live, connected(workspace, live) as opened:
         await opened.say(request(0, "initialize", **HELLO))
-        quiet = [
+        unanswered = [
             b"",
             b"  \r",
             b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
@@ -148,7 +148,7 @@ async def test_what_needs_no_answer_gets_none(workspace: McpWorkspace) -> None:
             b'{"jsonrpc": "2.0", "id": 5, "result": {}}',
             b'{"jsonrpc": "2.0", "id": 5, "error": {"code": 1, "message": "no"}}',
         ]
-        for words in quiet:
+        for words in unanswered:
             await opened.say(words)
         await opened.say(call(1, "whoami"))
         await answers(opened, 1)
@@ -170,7 +170,7 @@ def test_no_bytes_end_the_conversation(workspace: McpWorkspace, junk: list[bytes
 
 
 @awaited
-async def test_lines_may_come_in_pieces_and_many_at_once(workspace: McpWorkspace) -> None:
+async def test_lines_may_arrive_in_pieces_or_many_at_once(workspace: McpWorkspace) -> None:
     async with workspace.live() as live, connected(workspace, live) as opened:
         for byte in call("slow", "whoami") + b"\n":
             opened.writer.write(bytes([byte]))
@@ -181,13 +181,13 @@ async def test_lines_may_come_in_pieces_and_many_at_once(workspace: McpWorkspace
 
 
 @awaited
-async def test_the_last_questions_are_answered_when_the_client_has_said_all(
+async def test_pending_requests_are_answered_after_the_client_closes_its_side(
     workspace: McpWorkspace,
 ) -> None:
     async with workspace.live() as live, connected(workspace, live) as opened:
         for number in range(20):
             await opened.say(call(number, "send", to="@vera", text=f"{number}"))
-        opened.writer.write(call(20, "whoami"))  # and no newline
+        opened.writer.write(call(20, "whoami"))  # without a newline
         opened.writer.write_eof()
         heard = [json.loads(await opened.hear()) for _ in range(21)]
         assert await opened.hear() == b""
@@ -195,19 +195,19 @@ async def test_the_last_questions_are_answered_when_the_client_has_said_all(
 
 
 @awaited
-async def test_a_client_that_reads_nothing_holds_nobody_up(workspace: McpWorkspace) -> None:
-    async with workspace.live() as live, connected(workspace, live) as deaf:
+async def test_client_that_does_not_read_does_not_block_others(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, connected(workspace, live) as stalled:
         flood = b"".join(call(n, "whoami") + b"\n" for n in range(3_000))
-        deaf.writer.write(flood)
+        stalled.writer.write(flood)
         other = await line(os.path.join(workspace.directory, "mcp.sock"), "vera ")
         await other.say(call(1, "whoami"))
         assert (await answers(other, 1))["result"]["structuredContent"]["sender"] == "vera"
         await other.close()
-        deaf.writer.transport.abort()
+        stalled.writer.transport.abort()
 
 
 @awaited
-async def test_a_cancelled_call_is_not_answered_and_others_are(workspace: McpWorkspace) -> None:
+async def test_only_the_cancelled_call_gets_no_answer(workspace: McpWorkspace) -> None:
     async with workspace.live() as live, connected(workspace, live) as opened:
         await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         await opened.say(request(0, "initialize", **HELLO))
@@ -236,7 +236,7 @@ async def posting(
 
 
 class Poster:
-    """A client of HTTP alone."""
+    """A plain HTTP client without MCP."""
 
     def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
         self.client, self.url = client, url
@@ -250,25 +250,23 @@ class Poster:
 @pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28", "3000-01-01"])
 @pytest.mark.parametrize("body", [call(1, "whoami"), request(1, "tools/list"), b"junk", b""])
 @awaited
-async def test_without_a_good_token_nothing_is_looked_at(
+async def test_request_without_a_valid_token_is_refused_before_parsing(
     body: bytes, version: str | None, workspace: McpWorkspace
 ) -> None:
     revision = {"MCP_Protocol_Version": version} if version else {}
     async with workspace.live() as live, workspace.entrance("http", live) as door:
-        for token, code in [(None, "NO_IDENTITY"), (STRANGE, "BAD_TOKEN")]:
+        for token, code in [(None, "NO_IDENTITY"), (UNKNOWN_TOKEN, "BAD_TOKEN")]:
             async with http_client(token) as client:
                 response = await Poster(client, door.place)(body, **revision)
                 assert response.status_code == 401
-                assert WHERE_TO_ASK in response.headers["WWW-Authenticate"]
+                assert METADATA_PATH in response.headers["WWW-Authenticate"]
                 assert response.json()["code"] == code
                 assert set(response.json()) >= {"error", "code", "message"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_a_revoked_token_opens_nothing_from_then_on(
-    mode: str, workspace: McpWorkspace
-) -> None:
+async def test_revoked_token_is_refused_at_once(mode: str, workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
@@ -279,12 +277,12 @@ async def test_a_revoked_token_opens_nothing_from_then_on(
         for _ in range(2):
             response = await post(body, **headers)
             assert (response.status_code, response.json()["code"]) == (401, "BAD_TOKEN")
-            assert WHERE_TO_ASK in response.headers["WWW-Authenticate"]
+            assert METADATA_PATH in response.headers["WWW-Authenticate"]
         assert (await post(request(2, "tools/list"))).status_code == 401
 
 
 def modern(body: bytes) -> tuple[dict[str, str], bytes]:
-    """A request as the stateless revision writes it."""
+    """Convert a request to the form of the stateless revision."""
     said = json.loads(body)
     prefix = "io.modelcontextprotocol/"
     meta = {prefix + "protocolVersion": "2026-07-28", prefix + "clientCapabilities": {}}
@@ -296,7 +294,7 @@ def modern(body: bytes) -> tuple[dict[str, str], bytes]:
 
 
 @awaited
-async def test_a_session_of_another_sender_is_refused_at_the_door(workspace: McpWorkspace) -> None:
+async def test_session_of_another_sender_is_refused(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
@@ -326,19 +324,19 @@ async def test_every_handshake_revision_is_served(version: str, workspace: McpWo
 
 
 @awaited
-async def test_a_session_that_nobody_knows_is_served_all_the_same(workspace: McpWorkspace) -> None:
-    """As after a restart of the server, which clients then do not notice."""
+async def test_unknown_session_is_served(workspace: McpWorkspace) -> None:
+    """Clients therefore do not notice a restart of the server."""
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
     ):
-        named = {"Mcp_Session_Id": "of-an-earlier-life", "MCP_Protocol_Version": "2025-11-25"}
+        named = {"Mcp_Session_Id": "of-an-earlier-server", "MCP_Protocol_Version": "2025-11-25"}
         answer = (await post(call(1, "whoami"), **named)).json()
         assert answer["result"]["structuredContent"]["sender"] == "otto-cli"
 
 
 @awaited
-async def test_the_listing_over_http_is_under_12000_bytes(workspace: McpWorkspace) -> None:
+async def test_tools_list_over_http_is_under_12000_bytes(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
@@ -350,7 +348,7 @@ async def test_the_listing_over_http_is_under_12000_bytes(workspace: McpWorkspac
 
 
 @awaited
-async def test_http_that_is_no_call_gets_an_answer_that_says_so(workspace: McpWorkspace) -> None:
+async def test_malformed_http_requests_get_a_specific_error(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
@@ -373,7 +371,7 @@ async def test_http_that_is_no_call_gets_an_answer_that_says_so(workspace: McpWo
 
 
 @awaited
-async def test_a_body_that_grows_too_large_is_refused_before_it_ends(
+async def test_too_large_body_is_refused_before_its_end(
     workspace: McpWorkspace,
 ) -> None:
     async def endless() -> AsyncIterator[bytes]:
@@ -395,7 +393,7 @@ def cancelling(id: Any) -> bytes:
 
 
 @awaited
-async def test_a_call_is_cancelled_by_its_own_session_alone(workspace: McpWorkspace) -> None:
+async def test_only_its_own_session_cancels_a_call(workspace: McpWorkspace) -> None:
     async with (
         workspace.live() as live,
         posting(workspace, live, workspace.tokens["otto-cli"]) as post,
@@ -464,7 +462,7 @@ def run(workspace: McpWorkspace, *command: str, **more: str | None) -> subproces
 
 
 def finished(process: subprocess.Popen[bytes], *said: bytes) -> tuple[list[Any], str]:
-    """What a process answered to all that was said, and what it complained of."""
+    """Send the lines to a process. Return its answers and its standard error."""
     try:
         out, err = process.communicate(b"\n".join(said), timeout=2 * LIMIT_S)
     except BaseException:
@@ -474,12 +472,12 @@ def finished(process: subprocess.Popen[bytes], *said: bytes) -> tuple[list[Any],
     return [json.loads(answer) for answer in out.splitlines()], err.decode()
 
 
-def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(workspace: McpWorkspace) -> None:
+def test_stdio_ends_with_its_input_and_prints_only_json_rpc(workspace: McpWorkspace) -> None:
     process = run(workspace, *PROCESS)
     said = [b"junk", request(1, "initialize", **HELLO), call(2, "send", to="@vera", text="hello")]
-    heard, complaint = finished(process, *said)
+    heard, stderr = finished(process, *said)
     assert process.returncode == 0
-    assert complaint == ""
+    assert stderr == ""
     assert {answer["id"] for answer in heard} == {None, 1, 2}
     silent = started(workspace)
     assert finished(silent) == ([], "")
@@ -497,7 +495,7 @@ asyncio.run(main())
 """
 
 
-def test_what_others_print_and_read_does_not_touch_the_conversation() -> None:
+def test_prints_and_reads_of_other_code_do_not_reach_the_client() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PRINTS], input=b"wire", capture_output=True, timeout=LIMIT_S
     )
@@ -522,27 +520,27 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(workspace: McpWorkspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "more", "status", "complaint"),
+    ("words", "more", "status", "stderr"),
     [
         ((), {"INTERLOCK_TOKEN": None}, 3, "No sender has joined this workspace"),
-        ((), {"INTERLOCK_TOKEN": STRANGE}, 3, "This token is not valid for this workspace"),
+        ((), {"INTERLOCK_TOKEN": UNKNOWN_TOKEN}, 3, "This token is not valid for this workspace"),
         (("--from", "vera"), {}, 3, "Your credentials belong to @otto-cli"),
         (("--session", "no such/session"), {}, 2, "Give a session"),
         (("--workspace", "http://127.0.0.1:9"), {}, 2, "http://127.0.0.1:9/mcp"),
         (("--surprise",), {}, 2, "unrecognized arguments"),
     ],
 )
-def test_stdio_that_cannot_serve_says_why_and_ends(
+def test_stdio_that_cannot_serve_prints_the_reason_and_ends(
     words: tuple[str, ...],
     more: dict[str, str | None],
     status: int,
-    complaint: str,
+    stderr: str,
     workspace: McpWorkspace,
 ) -> None:
     process = started(workspace, *words, **more)
     heard, said = finished(process, call(1, "whoami"))
     assert (process.returncode, heard) == (status, [])
-    assert complaint in said
+    assert stderr in said
     assert "Traceback" not in said
 
 
@@ -552,7 +550,7 @@ def claims(workspace: McpWorkspace, item: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_session_of_its_own_gives_up_its_claims_at_the_end(workspace: McpWorkspace) -> None:
+def test_process_releases_the_claims_of_its_own_session_at_the_end(workspace: McpWorkspace) -> None:
     for _ in range(2):  # a client's configuration names the same session at every start
         process = started(workspace, "--session", "window")
         heard, _ = finished(process, call(1, "claim", item="B-1"))
@@ -562,7 +560,7 @@ def test_a_session_of_its_own_gives_up_its_claims_at_the_end(workspace: McpWorks
         assert claims(workspace, "B-1") == []
 
 
-def test_a_session_of_its_own_keeps_its_claims_while_it_serves(workspace: McpWorkspace) -> None:
+def test_process_renews_the_claims_of_its_own_session(workspace: McpWorkspace) -> None:
     process = run(workspace, *PROCESS, "--session", "window")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -587,7 +585,9 @@ def test_a_session_of_its_own_keeps_its_claims_while_it_serves(workspace: McpWor
         process.communicate()
 
 
-def test_a_session_of_somebody_else_keeps_its_claims(workspace: McpWorkspace) -> None:
+def test_process_does_not_release_the_claims_of_an_inherited_session(
+    workspace: McpWorkspace,
+) -> None:
     credentials = workspace.credentials("otto-cli", "run-1")
     with Node(workspace.directory) as node:
         node.call(credentials, StartSession("run-1"))
@@ -599,7 +599,7 @@ def test_a_session_of_somebody_else_keeps_its_claims(workspace: McpWorkspace) ->
         node.call(credentials, EndSession("run-1"))
 
 
-def test_paths_on_stdio_are_of_the_repository_that_one_stands_in(workspace: McpWorkspace) -> None:
+def test_paths_on_stdio_belong_to_the_current_repository(workspace: McpWorkspace) -> None:
     outside = finished(started(workspace), call(1, "claim", paths=["src"]))[0]
     assert outside[0]["result"]["structuredContent"]["member"] == "repo"
     subprocess.run(["git", "init", "-q", str(workspace.home)], check=True)

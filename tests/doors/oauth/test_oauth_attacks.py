@@ -813,7 +813,7 @@ PAGES = [
     Attack("consent with a redirect", consenting_with_a_next, 303, "code=", None),
     Attack("denial with a redirect", denying_with_a_next, 303, "access_denied", None),
     Attack("a state that breaks lines", a_state_that_breaks_lines, 303, "%0D%0A", None),
-    Attack("to guess a password", guessing, 429, "failed too often", "GUESSED_PASSWORD"),
+    Attack("to guess a password", guessing, 429, "Too many sign-ins failed", "GUESSED_PASSWORD"),
     Attack("an invitation that was used", an_invitation_twice, 404, "was used", None),
     Attack("an earlier invitation", an_invitation_after_a_later_one, 404, "newer one", None),
     Attack("an expired invitation", an_expired_invitation, 410, "expired", None),

@@ -109,7 +109,7 @@ def test_invitation_for_another_machine_shows_the_command(web_door: WebDoor) -> 
     ("password", "again", "message"),
     [
         ("short", "short", "at least 12 characters"),
-        ("aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaa", "easily guessed"),
+        ("aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaa", "easy to guess"),
         (PASSWORD, PASSWORD + "!", "passwords differ"),
         ("", "", "at least 12 characters"),
     ],

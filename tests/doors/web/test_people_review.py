@@ -274,7 +274,7 @@ def test_password_guesses_block_only_the_guessers_address(
     assert workspace.logged_refusals().count("GUESSED_PASSWORD") == logged + 1
     shut_out = guesser.sign_in("gina")
     assert shut_out.status_code == 429
-    assert "failed too often" in shut_out.text
+    assert "Too many sign-ins failed" in shut_out.text
     assert browser_outside(workspace, "203.0.113.20").sign_in("gina").status_code == 303
 
 
@@ -369,7 +369,7 @@ def test_password_change_needs_the_current_password(workspace: ServedWorkspace) 
         (PASSWORD, "short", "short", 400, "at least"),
         ("wrong", NEW, NEW, 403, "password is wrong"),
         ("wrong", NEW, NEW, 403, "password is wrong"),
-        (PASSWORD, NEW, NEW, 429, "failed too often"),
+        (PASSWORD, NEW, NEW, 429, "Too many sign-ins failed"),
     ):
         refused = change(browser, current, new, again)
         assert (refused.status_code, reason in refused.text) == (status, True), refused.text

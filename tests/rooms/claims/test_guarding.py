@@ -455,9 +455,10 @@ def test_the_doctor_reports_a_crossed_claim_for_a_week(workspace: WakeWorkspace)
     assert doctor_findings(workspace) == [
         {
             "check": "commits-guarded",
-            "message": "The commit 555555555555 in r, made by @vera without asking the guard, "
-            "touches what @otto-cli had claimed.",
-            "do": "Look at it (git show 555555555555), and settle it with @otto-cli.",
+            "message": "@vera made the commit 555555555555 in r without the guard. The commit "
+            "changes files that @otto-cli had claimed.",
+            "do": "Read the commit (git show 555555555555), and agree with @otto-cli on its "
+            "changes.",
         }
     ]
     workspace.ms += 7 * 24 * HOUR

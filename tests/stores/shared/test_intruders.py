@@ -298,7 +298,7 @@ def test_a_changed_body_is_never_shown_and_the_audit_reports_it(
     assert "mall" not in json.dumps(bert.call(otto, ListInbox()))
     found = audit.verify(bert)
     assert (found["ok"], found["seq"]) == (False, first)
-    assert "its body is missing, and no redaction says so" in found["message"]
+    assert "its body is missing, and the log has no redaction of it" in found["message"]
     assert audit.verify(ada)["ok"]
     assert texts(ada, otto) == ["pay vera", "hello"]
     assert second == first + 1

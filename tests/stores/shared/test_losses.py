@@ -298,7 +298,7 @@ def test_the_next_repair_records_an_interrupted_repair(
     for node in list(team.nodes):
         team.end(node)
     copy.put_back()
-    place, say = Place(team.root / "ada"), repairing._say
+    place, say = Place(team.root / "ada"), repairing._record
 
     def breaks_off(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
         if is_recorded:
@@ -307,9 +307,9 @@ def test_the_next_repair_records_an_interrupted_repair(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(repairing, "_say", breaks_off)
+        patched.setattr(repairing, "_record", breaks_off)
         place.run("repair", "--restore")
-    assert repairing._say is say
+    assert repairing._record is say
     shown = place.run("repair", "--json")
     assert (shown.status, shown.json["unsaid"]) == (1, True)
     assert place.ok("repair", "--restore")["restored"] == 0

@@ -91,7 +91,7 @@ def test_a_moved_log_keeps_every_entry_and_every_proof(place: Place, remote: Rem
     assert _digest(place) == digest
     assert place.ok("audit", "verify", "--checkpoint", str(checkpoint))["ok"]
     assert place.ok("audit", "check-proof", str(proof))["ok"]
-    assert "kept by" in place.no("USAGE", "migrate", "--to", _url(remote))["message"]
+    assert "already on the engine" in place.no("USAGE", "migrate", "--to", _url(remote))["message"]
     place.ok("send", "@otto", "moved", "--from", "otto")
     assert [fact["seq"] for fact in place.facts()] == list(range(1, len(export) + 1))
     _has_all(place, remote, export[1:])
@@ -221,7 +221,7 @@ def test_a_mistyped_workspace_name_is_not_recorded(teams: Teams, remote: Remotes
     team.open("ada")
     directory = team.root / "bert"
     wrong = team.url().replace(remote.name, remote.name + "-2")
-    with pytest.raises(NotFound, match=f"no workspace {remote.name}-2 on that engine"):
+    with pytest.raises(NotFound, match=f"no workspace {remote.name}-2 yet"):
         open_node(str(directory), engine=wrong, key=team.key)
     assert list(directory.iterdir()) == []
     with open_node(str(directory), engine=team.url(), key=team.key) as bert:

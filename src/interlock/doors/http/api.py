@@ -1,7 +1,7 @@
-"""A request for a verb through this door: decode it, call the node, encode the answer.
+"""A request for a verb over HTTP: decode it, call the node, encode the answer.
 
-Decoding is strict and guesses nothing. It checks the names of members and turns the text of a query
-into values. The node checks the values, as it does for every door.
+Decoding is strict and guesses nothing. It checks the names of members and converts the text of a
+query into values. The node checks the values, as it does for every door.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from interlock.errors import (
     NotFound,
     RateLimited,
     Refusal,
+    Remedy,
     TooLarge,
     Usage,
 )
@@ -55,14 +56,15 @@ FORGET_EVERY = 10_000
 SENDER_MEMBERS = ("from", "source", "sender")
 ADAPTER = "http"
 MAX_DIGITS = 18
-# Rounds of the event loop within which a disconnect arrives that came together with the request.
+# Iterations of the event loop until a disconnect arrives that came together with the request.
 DISCONNECT_ROUNDS = 5
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        if request.method not in endpoints:  # HEAD: reading mail is an act, with or without a body
+        # Starlette routes HEAD like GET. A GET route may mark mail as shown, so HEAD is refused.
+        if request.method not in endpoints:
             raise HTTPException(405, headers={"Allow": ", ".join(endpoints)})
         return await endpoints[request.method](request)
 
@@ -70,7 +72,7 @@ def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
 
 
 def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
-    """The path of a request for a verb through this door."""
+    """Return the endpoint of one route."""
     method, path = known.route.method, known.route.path
     declared = known.route.verb.declared
     media_type = "application/octet-stream" if known.raw else "application/json"
@@ -78,7 +80,10 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
     async def call(http: Request) -> Response:
         headers, is_local = http.headers, http.scope.get("interlock.local")
         if declared.local and not is_local:
-            raise NotFound(f"{path} names files of the server's machine. Use the command there.")
+            raise NotFound(
+                f"{path} uses files of the server's machine. Run the command on that machine: "
+                f"interlock {declared.name}"
+            )
         credentials = Credentials() if declared.anyone else context.credentials(http)
 
         # Read the query or the body.
@@ -95,7 +100,9 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
                 body = await http.body()
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if body and kind != media_type:
-                raise Unreadable(f"The body is {kind[:80] or 'of no type'}. Send {media_type}.")
+                raise Unreadable(
+                    f"The content type of the body is {kind[:80] or 'missing'}. Send {media_type}."
+                )
             if known.raw:
                 data = body
             else:
@@ -110,7 +117,7 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
         key = unquote(key) if key is not None else None
         request = request_of(known, http.path_params, given, data=data, key=key)
         if isinstance(request, Attend) and not is_local:
-            # A client on another machine has another clock, and no window here.
+            # A client on another machine has another clock, and no window on this machine.
             request = request._replace(window=None, until_ms=None)
 
         # Call the node.
@@ -118,7 +125,8 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
         waits = isinstance(request, Attend) or getattr(request, "wait_s", None) is not None
         answer = await (while_there(http, calling) if waits else calling)
         node = context.live.node
-        # On a shared log the answer says how far the log went, for a next request to another node.
+        # On a shared engine, the answer has the position of the log. A client sends it with its
+        # next request, so that another node catches up first.
         seen = {SEEN_HEADER: str(node.reached)} if node.shared else None
         return response_class(headers)(answer, headers=seen)
 
@@ -133,7 +141,7 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
 
 
 async def _short_body(request: Request) -> bytes:
-    """The body of a caller without a token, which must be short."""
+    """Read the body of a caller without a token. Raises TooLarge for a long one."""
     if int(request.headers.get("content-length") or 0) >= LONG_BODY:
         raise TooLarge
     body = b""
@@ -145,7 +153,7 @@ async def _short_body(request: Request) -> bytes:
 
 
 class Unreadable(Usage):
-    """The body is of a type that this route does not read."""
+    """The body has a content type that this route does not accept."""
 
     http = 415
 
@@ -154,8 +162,8 @@ class Unreadable(Usage):
 
 
 class ApiContext:
-    """The parts that every endpoint needs. `owner` is the owner's token; `open_metrics` says
-    whether callers without a token may read the metrics."""
+    """The parts that every endpoint needs. `owner` is the owner's token. `open_metrics` allows
+    callers without a token to read the metrics."""
 
     def __init__(
         self,
@@ -172,8 +180,8 @@ class ApiContext:
         self._limit = limit or RateLimit()
 
     def credentials(self, request: HTTPConnection) -> Credentials:
-        """The credentials that a request shows. A caller at the workspace's own socket may be its
-        owner; the token decides who any other caller is. Raises NoIdentity, RateLimited and
+        """Return the credentials of a request. A caller at the workspace's own socket may be its
+        owner. For any other caller, the token decides. Raises NoIdentity, RateLimited and
         Usage."""
         headers, scope = request.headers, request.scope
         session = unquote(headers.get(SESSION_HEADER, "")) or None
@@ -195,14 +203,16 @@ class ApiContext:
             is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
             if token is None and not local:
                 raise NoIdentity
+        given = headers.get(SEEN_HEADER)
         seen = position(
-            headers.get(SEEN_HEADER),
-            f"{SEEN_HEADER} is a position of the log: the number that an answer had there.",
+            given,
+            f"The header {SEEN_HEADER} is {(given or '')[:80]!r}. Send the number that an earlier "
+            "answer had in this header.",
         )
-        # A token is for the address of MCP, or for that of the rest.
+        # A token is valid for the address of MCP, or for the address of the server.
         base: str | None = scope.get("interlock.base")
         is_mcp = scope["path"].rstrip("/") == "/mcp"
-        # This machine has many addresses, and is one place.
+        # All addresses of this machine count as one host.
         host = request.client.host if request.client is not None else ""
         is_remote = host and not local and not is_loopback(host)
         return Credentials(
@@ -239,7 +249,7 @@ class RateLimit:
 
     def take(self, token: str) -> None:
         """Count one request of a token. Raises RateLimited."""
-        # Any text can be shown as a token, so the bucket keeps only its hash.
+        # A token can be any text of any length, so the bucket stores only its hash.
         who = hashlib.sha256(token.encode()).digest()
         now = self._clock()
         left, at = self._buckets.get(who, (self._burst, now))
@@ -247,12 +257,17 @@ class RateLimit:
         if left < 1:
             wait_s = max(1, round((1 - left) / self._per_s))
             raise RateLimited(
-                f"This token asks more than {self._per_s:.0f} times a second. Wait {wait_s} s; "
-                "to hear of something, wait for it (/v1/inbox?wait=25, /v1/events).",
+                f"This token sends more than {self._per_s:.0f} requests a second. Wait {wait_s} s. "
+                "To wait for mail without polling:",
+                Remedy(
+                    "interlock inbox --wait 25s",
+                    http="`GET /v1/inbox?wait=25` or `GET /v1/events`",
+                    mcp="`inbox(wait_s: 25)`",
+                ),
                 retry_after_s=wait_s,
             )
         if len(self._buckets) > self._max_buckets:
-            # Forget the buckets that are full again.
+            # Drop the buckets that are full again.
             full_s = self._burst / self._per_s
             self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
             self._max_buckets = max(FORGET_EVERY, 2 * len(self._buckets))
@@ -263,7 +278,7 @@ class RateLimit:
 
 
 class Route(NamedTuple):
-    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
+    """A method and a path of a verb. A shorthand is a second route, for requests typed by hand."""
 
     verb: type[Verb]
     method: str
@@ -272,8 +287,8 @@ class Route(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """Decodes the requests of one route. `members` are the fields of the query or the body, by
-    their names on the wire; `path` those of the path. A `raw` body is bytes."""
+    """Decodes the requests of one route. `members` are the fields in the query or the body, by
+    their names in HTTP. `path` are the fields in the path. A `raw` body is bytes."""
 
     route: Route
     members: dict[str, Field]
@@ -283,7 +298,7 @@ class Decoder(NamedTuple):
 
 
 def routes_of(verb: type[Verb]) -> list[Route]:
-    """The routes of a verb, its own first."""
+    """The routes of a verb, its main route first."""
     declared = verb.declared
     routes = []
     for line in [declared.http, *declared.http_also] if declared.http else []:
@@ -314,7 +329,7 @@ def from_query(known: Decoder, query: QueryParams) -> dict[str, Any]:
             each = field.shape.each
             given[name] = [_from_text(name, value, each) for value in values]
         elif len(values) > 1:
-            raise Usage(f"{name} is given {len(values)} times. Give it once.", member=name)
+            raise Usage(f"The query has {name} {len(values)} times. Give it once.", member=name)
         else:
             given[name] = _from_text(name, values[0], field.shape) if field else values[0]
     return given
@@ -346,11 +361,14 @@ def from_body(body: bytes) -> dict[str, Any]:
 
 
 def claimed_sender(known: Decoder, given: dict[str, Any]) -> str | None:
-    """Remove the members that name a sender. They decide nothing, and must not contradict the
-    token."""
+    """Remove the members that name a sender, and return the names. The token decides the sender,
+    and the names must match it."""
     named = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in known.members]
     if not all(isinstance(name, str) for name in named):
-        raise Usage("from, source and sender are names. Leave them out: the token decides.")
+        raise Usage(
+            "from, source and sender must be strings. Omit them, because the token decides the "
+            "sender."
+        )
     names = {name.removeprefix("agent:").removeprefix("@") for name in named}
     return " and ".join(sorted(names)) if names else None
 
@@ -363,13 +381,13 @@ def request_of(
     data: bytes | None = None,
     key: str | None = None,
 ) -> Verb:
-    """The request for the route's verb. Raises Usage for unknown and missing members."""
+    """Return the request for the route's verb. Raises Usage for unknown and missing members."""
     values: dict[str, Any] = {}
     for name, value in given.items():
         field = known.members.get(name)
         if field is None:
             raise Usage(
-                f"There is no member {name[:80]!r} here. See /openapi.json.", member=name[:80]
+                f"This route has no member {name[:80]!r}. See /openapi.json.", member=name[:80]
             )
         is_list = isinstance(field.shape, Several) and isinstance(value, list)
         values[field.name] = tuple(value) if is_list else value
@@ -385,7 +403,10 @@ def request_of(
         values["data"] = data
     if key is not None:
         if not known.takes_key:
-            raise Usage("Only messages and evidence take an Idempotency-Key.")
+            raise Usage(
+                "This route takes no Idempotency-Key, only messages and evidence do. Omit the "
+                "header."
+            )
         values["key"] = key
     return known.route.verb(**values)
 
@@ -414,7 +435,7 @@ def in_json(content: Any) -> bytes:
 
     def words(text: Any) -> str:
         if not isinstance(text, str):
-            raise TypeError(f"{type(text).__name__} is no JSON type.")
+            raise TypeError(f"{type(text).__name__} is not a JSON type.")
         return str(worded(text, http_words))
 
     return orjson.dumps(content, words, orjson.OPT_PASSTHROUGH_SUBCLASS)
@@ -439,9 +460,9 @@ def refused(
 
 
 async def while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a call that waits or shows mail. Raises ClientDisconnect when the caller
-    disconnects, also before the call begins, as while this process was stopped: an absent caller
-    must not seem to listen, nor be shown mail."""
+    """Return the result of a call that waits or shows mail. Raises ClientDisconnect when the caller
+    disconnects, also before the call starts. A disconnected caller must not count as a listener,
+    and its mail must not count as shown."""
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -1,8 +1,8 @@
-"""The guard before everything that is served: which requests come in, and how errors leave.
+"""The guard in front of all routes: it refuses foreign requests, and encodes errors.
 
-Browsers send requests that pages of other sites make. The guard refuses them by their Origin and
-Sec-Fetch-Site, and a name that was rebound to this machine by its Host. Every error behind the
-guard leaves as the error object.
+Browsers send requests that pages of other sites make. The guard refuses them by their headers
+Origin and Sec-Fetch-Site. By the header Host, it refuses a name that an attacker pointed at this
+machine (DNS rebinding). It returns every error as the error object.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import PREFIX, PREFIXES, REFRESH
 
 _LOG = logging.getLogger("interlock.http")
-# Links of other sites may lead here. Each of these pages forbids that another page frames it.
+# Other sites may link to these pages. Each of them forbids other pages to frame it.
 CONSENT = "/consent"
 VISITED = ("/", "/authorize", CONSENT, "/person", "/docs")
 VISITED_BELOW = ("/invite/", "/docs/")
@@ -32,8 +32,8 @@ MAX_BODY_BYTES = 8 << 20
 SLOWEST_BODY_S = 30.0
 OPEN = ("/register", "/token", "/revoke")
 PUBLISHED = "/.well-known/oauth-"
-# Names and forms by which a token in an address is found. Invitations and codes are in addresses by
-# design; error texts only leave them out.
+# Names and patterns by which the guard finds a token in an address. Invitations and codes are in
+# addresses by design. Error texts omit them.
 _NAMES = ("token", "access_token", "refresh_token", "authorization", "bearer", "api_key")
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])il[kr]_[a-z2-7]{4}|il[kr]_[a-z2-7]{32}")
 _SECRET = re.compile(f"(?:{'|'.join(PREFIXES)})[A-Za-z0-9]+")
@@ -41,10 +41,11 @@ Report = Callable[[str, str], Awaitable[None]]
 
 
 class Guard:
-    """`loopback` says that the server is for this machine only, whichever names point to it.
-    `outside` is the address under which a proxy before the server is known, and `proxies` are the
-    addresses from which the proxy asks, besides this machine's. `report` records a refusal in the
-    log."""
+    """Admits requests, and encodes errors.
+
+    With `loopback`, the server accepts only requests whose Host names this machine or the proxy.
+    `outside` is the public address of a proxy in front of the server. `proxies` are the source
+    addresses of the proxy, in addition to this machine's. `report` records a refusal in the log."""
 
     def __init__(
         self,
@@ -95,12 +96,12 @@ class Guard:
             await response(scope, receive, sending)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Check where a request came from, and note in its scope how it came in. Raises Usage for a
-        token in the address, and ForeignOrigin."""
+        """Check the origin of a request, and store in its scope whether it came through the proxy.
+        Raises ForeignOrigin, and Usage for a token in the address."""
         host, path = headers.get("host", ""), scope["path"]
         peer = _peer(scope)
         is_proxied = is_loopback(peer) or self._proxies.has(peer)
-        # A request by the proxy's name from another address came past the proxy, over plain HTTP.
+        # A request with the proxy's name from another address bypassed the proxy, over plain HTTP.
         if is_outside := is_proxied and host.lower() == self._outside != "":
             scope["scheme"], scope["interlock.outside"] = self._scheme, True
             # The proxy appends the caller's address to those that came with the request, in the
@@ -109,30 +110,30 @@ class Guard:
             if (client := written_by_proxy(last)) is not None:
                 scope["client"] = (client, 0)
 
-        # A token in an address stays in histories and in the logs of every proxy on the way.
+        # Browser histories and the logs of proxies store addresses, with a token in them.
         if _holds_token(scope):
             if self._report is not None:
                 await self._report("TOKEN_IN_URL", _peer(scope))
             raise Usage(
-                "A token stood in the address. It was not looked at, and is known to whoever keeps "
-                "addresses: revoke it, and show another in the header Authorization."
+                "The address contains a token. The server did not use it. Revoke it, because "
+                "browsers and proxies log addresses. Send a new token in the header Authorization."
             )
 
         why = _foreign(scope, headers)
         if self._loopback and not is_outside and not _is_here(host):
             why = (
-                f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
-                f"{f'{self._outside}, ' if self._outside else ''}127.0.0.1 or localhost."
+                f"The header Host is {host[:80]!r}, but this server serves only its own machine. "
+                f"Use {f'{self._outside}, ' if self._outside else ''}127.0.0.1 or localhost."
             )
         if why is not None:
-            # A page of another site that consents in a person's name is recorded in the log.
+            # Record in the log that a page of another site tried to consent as a person.
             if self._report is not None and (scope["method"], path) == ("POST", CONSENT):
                 await self._report("FORGED_CONSENT", _peer(scope))
             raise ForeignOrigin(why)
 
-        # Tokens are given out for this address, and never over plain HTTP that others could read.
-        # A proxy that says nothing was asked by its own scheme. Where it says several schemes, some
-        # of them came with the request.
+        # The server issues tokens for this address, but never over plain HTTP, which others could
+        # read. A proxy without X-Forwarded-Proto was called with its own scheme. If the header has
+        # several schemes, the caller sent some of them.
         schemes = ",".join(headers.getlist("x-forwarded-proto")).lower()
         is_plain = (
             is_proxied
@@ -150,7 +151,7 @@ def _peer(scope: Scope) -> str:
 
 def _holds_token(scope: Scope) -> bool:
     query = scope["query_string"].decode("latin-1")
-    # Clients send parameters of any name to /authorize, which checks them itself.
+    # /authorize takes parameters of any name from clients, and checks them itself.
     names = () if scope["path"] == "/authorize" else _NAMES
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name.lower() in names or value.lower().startswith((PREFIX, REFRESH)):
@@ -161,8 +162,8 @@ def _holds_token(scope: Scope) -> bool:
 
 
 def is_open(path: str) -> bool:
-    """Whether pages of other sites may ask for a path. It reads no cookie, and its answers are the
-    client's own."""
+    """Whether pages of other sites may request a path. Such a path reads no cookie, and answers
+    only with the client's own data."""
     return path in OPEN or path.startswith(PUBLISHED)
 
 
@@ -174,23 +175,23 @@ def _is_here(host: str) -> bool:
 
 
 def _foreign(scope: Scope, headers: Headers) -> str | None:
-    """Why a request is refused as one of another site's page, or None."""
+    """Return why the guard refuses a request as coming from another site's page, or None."""
     path = scope["path"]
     if is_open(path):
         return None
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
-        return f"Requests from pages of {origin[:80]!r} are refused."
+        return f"The server refuses requests from pages of {origin[:80]!r}."
     site = headers.get("sec-fetch-site", "none")
     navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
     is_visit = navigates and (path in VISITED or path.startswith(VISITED_BELOW))
     if site not in ("none", "same-origin") and not is_visit:
-        return "Requests from pages of other sites are refused."
+        return "The server refuses requests from pages of other sites."
     return None
 
 
 def _challenge(scope: Scope, headers: Headers) -> str:
-    """The WWW-Authenticate header, which tells a caller where to get a token."""
+    """Return the WWW-Authenticate header, which tells a caller where to get a token."""
     members = ['realm="interlock"']
     if base := scope.get("interlock.base"):
         path = "/mcp" if scope["path"].rstrip("/") == "/mcp" else ""
@@ -207,14 +208,16 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
     path = _SECRET.sub("…", str(scope["path"]))[:200]
     if isinstance(trouble, HTTPException):
         if trouble.status_code == 404:
-            return NotFound(f"There is nothing at {path}. See /openapi.json."), None
+            return NotFound(f"The route {path} does not exist. See /openapi.json."), None
         if trouble.status_code == 405:
-            return Usage(f"{path} does not take {scope['method']}. See /openapi.json."), 405
+            return Usage(
+                f"{path} does not accept the method {scope['method']}. See /openapi.json."
+            ), 405
         return Usage(f"{trouble.detail}."), trouble.status_code
     _LOG.error("defect", exc_info=trouble, extra={"path": path})
     return Internal(
-        f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked for was "
-        "done. The server's log has what is known about it."
+        f"Interlock has a defect: {type(trouble).__name__}. Check whether the request was "
+        "executed. The server's log has the details."
     ), None
 
 
@@ -222,8 +225,8 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
 
 
 class BodyReceiver:
-    """Receives a request's body. Raises TooLarge and Slow. After the whole body, receiving waits
-    for the end of the connection without a limit."""
+    """Receives a request's body. Raises TooLarge and Slow. After the whole body, it waits for the
+    end of the connection without a time limit."""
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         declared = headers.get("content-length", "")
@@ -243,7 +246,9 @@ class BodyReceiver:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            raise Slow(f"The body did not arrive within {SLOWEST_BODY_S:.0f} s.") from None
+            raise Slow(
+                f"The body did not arrive within {SLOWEST_BODY_S:.0f} s. Send the request again."
+            ) from None
         self._size += len(message.get("body", b""))
         if self._size > MAX_BODY_BYTES:
             raise _too_large()
@@ -252,14 +257,14 @@ class BodyReceiver:
 
 
 class Slow(Usage):
-    """The request came too slowly."""
+    """The request arrived too slowly."""
 
     http = 408
 
 
 def _too_large() -> TooLarge:
     return TooLarge(
-        f"A request has at most {MAX_BODY_BYTES} bytes. Upload a larger body in chunks to "
+        f"The body is larger than {MAX_BODY_BYTES} bytes. Upload a larger payload in chunks to "
         "/v1/blobs, and name the upload in the message.",
         limit=MAX_BODY_BYTES,
     )

@@ -1,7 +1,7 @@
-"""Hooks over HTTP: the client posts its own JSON, and gets an answer in its own form.
+"""Hooks over HTTP: the client posts its hook JSON, and gets an answer in its own format.
 
-As with the command, nothing here breaks the client: after a refusal or bad input it gets the
-harmless answer. Only a missing or bad token shows in the status.
+Like the command, a hook never breaks the client. After a refusal or bad input, the client gets an
+empty answer. Only a missing or invalid token changes the status.
 """
 
 import asyncio
@@ -31,7 +31,10 @@ def hook(
     async def attended(shown: Credentials, request: Request, client: str, event: str) -> HookReply:
         step = client_of(client).decode(event, decode(await request.body()))
         if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
-            raise Usage("The files of the edit are on another machine: use the command there.")
+            raise Usage(
+                "The files of the edit are on another machine. Use the hook's command on that "
+                "machine."
+            )
         session = shown.session or session_of(step.session)
         flow = attending(
             client,
@@ -41,7 +44,7 @@ def hook(
             window={"client": client},
             outlives=shown.session is not None,
         )
-        # The flow reads files and repositories between its requests, so a thread resumes it.
+        # The flow reads files and repositories between its requests, so it resumes in a thread.
         call = partial(live.call, shown._replace(session=session))
         return await run_async(flow, call, asyncio.to_thread)
 
@@ -51,7 +54,7 @@ def hook(
         try:
             shown = credentials(request)
             await live.find_viewer(shown)
-            await request.body()  # to its end: the next message says that the client disconnects
+            await request.body()  # to its end: the next message is the client's disconnect
             reply = await while_there(request, attended(shown, request, client, event))
         except (NoIdentity, BadToken, TokenExpired):
             raise

@@ -19,8 +19,8 @@ class Metrics:
     def text(
         self, entries: int, standing: dict[str, Any], intrusions: Counter[str] | None = None
     ) -> str:
-        """All metrics. `standing` describes the nodes of a shared log; it is empty where one file
-        is the log."""
+        """Return all metrics. `standing` describes the nodes of a shared engine. It is empty for an
+        embedded log."""
         lines: list[str] = []
 
         def add(name: str, kind: str, help: str, values: object, label: str = "") -> None:
@@ -37,20 +37,20 @@ class Metrics:
         uptime_s = f"{time.monotonic() - _STARTED:.0f}"
         add("interlock_http_responses_total", "counter", "Responses by status", answers, "status")
         add("interlock_refusals_total", "counter", "Refusals by code", refusals, "code")
-        add("interlock_event_streams", "gauge", "Event streams that are open", self.streams)
-        add("interlock_log_entries", "gauge", "Length of the log", entries)
-        add("interlock_uptime_seconds", "gauge", "Time since the start", uptime_s)
-        add("process_max_resident_memory_bytes", "gauge", "Most memory ever used", memory)
+        add("interlock_event_streams", "gauge", "Open event streams", self.streams)
+        add("interlock_log_entries", "gauge", "Entries of the log", entries)
+        add("interlock_uptime_seconds", "gauge", "Time since the server started", uptime_s)
+        add("process_max_resident_memory_bytes", "gauge", "Peak memory", memory)
         if standing:
             is_up, age_s = int("trouble" not in standing), standing.get("confirmed_s_ago", "NaN")
             aside, nodes = standing["set_aside"], standing["nodes"]
-            add("interlock_engine_up", "gauge", "Whether the engine can be followed", is_up)
-            add("interlock_engine_confirmed_seconds", "gauge", "Age of what is read here", age_s)
-            add("interlock_entries_set_aside", "gauge", "Entries without a good seal", aside)
+            add("interlock_engine_up", "gauge", "1 if this node can follow the engine", is_up)
+            add("interlock_engine_confirmed_seconds", "gauge", "Age of the confirmed head", age_s)
+            add("interlock_entries_set_aside", "gauge", "Entries without a valid seal", aside)
             for name, help, member in (
-                ("position", "How far each node has folded the log", "seq"),
-                ("heard_seconds", "When each node was last heard of", "seen_s_ago"),
-                ("lag_entries", "How far each node is behind", "lag"),
+                ("position", "Log position of each node", "seq"),
+                ("heard_seconds", "Time since the last report of each node", "seen_s_ago"),
+                ("lag_entries", "Entries that each node is behind", "lag"),
             ):
                 values = {node["node"]: node[member] for node in nodes}
                 add(f"interlock_node_{name}", "gauge", help, values, "node")

@@ -1,4 +1,4 @@
-"""The description at /openapi.json, derived from the declarations of the verbs."""
+"""The OpenAPI document at /openapi.json, derived from the declarations of the verbs."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ def document() -> Schema:
             "type": "object",
             "required": ["error", "code", "message"],
             "properties": {
-                "error": {"type": "string", "description": "a fixed title"},
-                "code": {"type": "string", "description": "stable"},
-                "message": {"type": "string", "description": "what was wrong, and what to do"},
+                "error": {"type": "string", "description": "A fixed title for the code."},
+                "code": {"type": "string", "description": "A stable identifier for programs."},
+                "message": {"type": "string", "description": "The cause and the remedy."},
             },
             "additionalProperties": True,
         }
@@ -41,12 +41,15 @@ def document() -> Schema:
     paths["/v1/events"] = {
         "get": {
             "operationId": "Events",
-            "summary": "Live events: resumes from Last-Event-ID, or from after, without a gap",
+            "summary": "Stream live events",
+            "description": "The stream resumes after `Last-Event-ID` or `after`, and skips no "
+            "event.",
             "parameters": [
-                _header("Last-Event-ID", "the last event that was seen"),
-                _parameter("query", "after", {"type": "integer", "minimum": 0}),
+                _header("Last-Event-ID", "The id of the last event that the client received."),
+                _parameter("query", "after", {"type": "integer", "minimum": 0})
+                | {"description": "The position to start after. Default: the end of the log."},
             ],
-            "responses": {"200": {"description": "A stream", "content": stream}}
+            "responses": {"200": {"description": "Server-Sent Events", "content": stream}}
             | _refusals(*_COMMON),
         }
     }
@@ -55,8 +58,9 @@ def document() -> Schema:
         "info": {
             "title": "Interlock",
             "version": __version__,
-            "description": "Where the work of AI coding agents becomes coordinated, gated and "
-            "auditable. Every refusal is the object Error; its code is stable.",
+            "description": "Interlock coordinates AI coding agents with mail, claims, tasks with "
+            "gates, and one verifiable log. Every refusal is an `Error` object with a stable "
+            "`code`.",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -68,17 +72,17 @@ def document() -> Schema:
 
 
 def _operation(known: Decoder, schemas: Schema) -> Schema:
-    """One operation. The models that its answer is made of are added to `schemas`."""
+    """Return one operation. Add the models of its answer to `schemas`."""
     route, verb = known.route, known.route.verb
     parameters = []
     for name, field in known.path.items():
         shape = field.shape.each if isinstance(field.shape, Several) else field.shape
         parameters.append(_parameter("path", name, shape.schema()) | {"description": field.help})
     if known.takes_key:
-        help = "the same key with the same body gives the first answer again"
+        help = "A repeated request with the same key and the same body gets the first answer."
         parameters.append(_header(KEY_HEADER, help))
     pattern = f"^{SESSION_ID.pattern}$"
-    parameters.append(_header(SESSION_HEADER, "the session that acts", pattern=pattern))
+    parameters.append(_header(SESSION_HEADER, "The caller's session.", pattern=pattern))
     if route.method == "GET" or known.raw:
         parameters += [
             _parameter("query", name, _member(field)) | {"required": field.required}
@@ -133,18 +137,18 @@ def _member(field: Field) -> Schema:
 
 
 def _or_null(schema: Schema) -> Schema:
-    """A member that may be null, which means that it was not given."""
+    """Allow null for a member. Null has the same meaning as an absent member."""
     more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return schema | {"type": [schema["type"], "null"]} | more
 
 
 def _groups(known: Decoder) -> list[Schema]:
-    """The groups of members of which a body gives exactly one, or at most one."""
+    """The groups of members of which a body has exactly one, or at most one."""
     declared = known.route.verb.declared
     on_wire = {field.name: name for name, field in known.members.items()}
     found: list[Schema] = []
     for group in (*declared.exactly_one, *declared.at_most_one):
-        # null, false and an empty list count as not given.
+        # null, false and an empty list count as absent.
         given: list[Schema] = [
             {"required": [on_wire[name]], "properties": {on_wire[name]: {"not": {"enum": _ABSENT}}}}
             for name in group
@@ -172,7 +176,7 @@ def _refusals(*statuses: int) -> Schema:
     content = {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}}
     codes: dict[int, list[str]] = {status: [] for status in statuses}
     kinds = Refusal.__subclasses__()
-    for kind in kinds:  # which grows by the subclasses of each
+    for kind in kinds:  # the loop adds the subclasses of each class to the list
         kinds += kind.__subclasses__()
         if kind.http in codes and "code" in vars(kind) and by_code(kind.code) is kind:
             codes[kind.http].append(kind.code)

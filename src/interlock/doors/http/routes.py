@@ -31,8 +31,8 @@ EVENT_STREAM = "text/event-stream"
 
 
 def api(context: ApiContext) -> list[BaseRoute]:
-    # One route a path, so that the refusal of a method names all methods of the path. Paths without
-    # a field come first, because those with one would match them too.
+    # Each path has one route, so that the refusal of a method names all methods of the path. Paths
+    # without a field come first, because paths with one would match them too.
     by_path: dict[str, dict[str, Endpoint]] = {}
     declared = [route for verb in catalogue.verbs() for route in routes_of(verb)]
     for found in sorted(declared, key=lambda route: "{" in route.path):
@@ -51,7 +51,7 @@ def api(context: ApiContext) -> list[BaseRoute]:
         return JsonResponse({"ok": True})
 
     async def ready(request: Request) -> Response:
-        """Ready is a server that can read the log and, on a node, follow its engine."""
+        """Answer 200 if the server can read the log and can follow a shared engine."""
         entries = await context.live.entries()
         shared = context.live.node.shared
         if shared is not None and shared.trouble is not None:
@@ -79,13 +79,13 @@ def api(context: ApiContext) -> list[BaseRoute]:
 
 
 def _events(context: ApiContext) -> Endpoint:
-    """Live events: one stream for each listener, resumed from the last event that it has seen."""
+    """Stream live events. A client resumes after the last event that it received."""
     live = context.live
 
     async def chunks(shown: Credentials, after: int | None, head: int) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         if after is not None and after > head:
-            # The log was restored to an earlier state, which has no later events.
+            # A restore replaced the log with an earlier one, which does not have this position.
             yield b"event: reset\ndata: " + orjson.dumps({"reached": head}) + b"\n\n"
         start = head if after is None else min(after, head)
         try:
@@ -99,17 +99,21 @@ def _events(context: ApiContext) -> Endpoint:
         except NotAllowed as refusal:
             yield b"event: refused\ndata: " + in_json(refusal.as_dict()) + b"\n\n"
         except Refusal:
-            return  # the log is not available; the client comes back
+            return  # the log is not available, and the client reconnects
 
     async def endpoint(request: Request) -> Response:
         shown = context.credentials(request)
-        # A browser that comes back sends the header.
+        # A browser that reconnects sends the header.
         given = request.headers.get("last-event-id") or request.query_params.get("after")
-        after = position(given, f"{(given or '')[:80]!r} is not a position in the log.")
+        after = position(
+            given,
+            f"{(given or '')[:80]!r} is not a position in the log. Give the id of an event in "
+            "Last-Event-ID or after.",
+        )
         viewer = await live.find_viewer(shown)
         if request.method == "HEAD":
             return Response(media_type=EVENT_STREAM)
-        # The head is read before the status is sent, so that no event after it is missed.
+        # Read the head before sending the status, so that the stream has every later event.
         head = await live.entries()
 
         async def stream() -> AsyncIterator[bytes]:

@@ -1,6 +1,6 @@
-"""The MCP door: the tools of `tools` over stdio, over any stream, and over HTTP.
+"""The MCP door: it offers the tools of `tools` over stdio, over any stream, and over HTTP.
 
-Importing it imports the SDK, which takes most of a second: only a serving process does so.
+This import loads the SDK, which takes almost a second. Only a serving process should do it.
 """
 
 from interlock.doors.mcp.http import Mounted

@@ -1,8 +1,8 @@
-"""`python -m interlock.doors.mcp`: MCP over stdio with a node of its own, where no server runs.
+"""`python -m interlock.doors.mcp`: MCP over stdio with a node of its own, if no server runs.
 
-The environment and the flags say once who acts. A session that the environment names belongs to
-another process. A session named by --session is this process's own: the process keeps its claims,
-and releases them at the end.
+The environment and the flags set the identity once, at the start. A session from the environment
+belongs to another process. A session from --session belongs to this process: the process renews
+its claims, and releases them at the end.
 """
 
 import argparse
@@ -32,10 +32,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "python -m interlock.doors.mcp", description="MCP over stdio.", allow_abbrev=False
     )
-    parser.add_argument("--workspace", help="its directory")
-    parser.add_argument("--from", metavar="SENDER", help="who acts, of those that joined here")
-    parser.add_argument("--session", help="a session of this process's own")
-    parser.add_argument("--repo", help="which repository paths are in; default: the one here")
+    parser.add_argument("--workspace", help="the workspace's directory")
+    parser.add_argument("--from", metavar="SENDER", help="a sender with a stored credential")
+    parser.add_argument("--session", help="a session that this process starts and ends")
+    parser.add_argument("--repo", help="the repository of paths (default: the current one)")
     given = vars(parser.parse_args())
     try:
         asyncio.run(_serve(given["workspace"], given["from"], given["session"], given["repo"]))
@@ -59,7 +59,7 @@ async def _serve(
     place = workspace.find(named_place, os.environ, directory or os.sep)
     link = workspace.link(place, os.environ)
     if not link.is_local:
-        raise Usage(f"{place} serves MCP itself: give your client {place}/mcp")
+        raise Usage(f"{place} is a server that offers MCP itself. Give your client {place}/mcp")
     with closing(link):
         credentials = workspace.as_configured(link, os.environ, named=named, session=session)
     repo = name_and_paths(named_repo, [])[0] if named_repo is not None else name_here()
@@ -79,8 +79,8 @@ async def _serve(
 def _credentials_of(
     place: str, credentials: Credentials, named: str | None
 ) -> Callable[[object], Credentials]:
-    """The credentials of each request: those of the start, in the current session of the client
-    around this process."""
+    """Return the function that gives each request its credentials: those of the start, with the
+    current session of the client that started this process."""
     window = surrounding(place)
     if credentials.session is not None and (
         window is None or window.session != credentials.session

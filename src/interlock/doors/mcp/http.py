@@ -1,12 +1,12 @@
 """MCP over Streamable HTTP: an ASGI application to be mounted, and the context it runs in.
 
-The caller is identified before any JSON-RPC is parsed, from the request's own headers. Answers are
-single JSON bodies. The server pushes nothing, so there is no stream to open with GET.
+The server identifies the caller from the headers, before it parses JSON-RPC. An answer is a single
+JSON body. The server pushes nothing, so there is no stream to open with GET.
 
-The SDK serves the stateless revisions. Its transport for the handshake revisions keeps a session's
-state in memory and refuses a session that it does not know. Here a request needs nothing of the
-requests before it, so clients do not notice a restart of the server. The id of a session only tells
-apart the clients whose calls a notification cancels.
+The SDK serves the stateless revisions. Its transport for the handshake revisions stores a session's
+state in memory and refuses an unknown session. This module needs no state of earlier requests, so
+clients do not notice a restart of the server. It uses the session's id only to find the call that a
+notification cancels.
 """
 
 import secrets
@@ -71,13 +71,14 @@ _TRANSPORT: Final = TransportContext(kind="streamable-http", can_send_request=Fa
 
 
 class NoStream(Usage):
-    """There is no stream to open here: nothing is pushed. Wait for mail with the inbox tool."""
+    """The server pushes nothing, so there is no stream to open. To wait for mail, call the tool
+    inbox with wait_s."""
 
     http = 405
 
 
 class Unreadable(Usage):
-    """The body is of a type that is not read here: it should be application/json."""
+    """The body does not have the content type application/json."""
 
     http = 415
 
@@ -87,8 +88,8 @@ class Mounted:
 
     def __init__(self, live: LiveNode, credentials_of: Callable[[Scope], Credentials]) -> None:
         self._live, self._credentials_of = live, credentials_of
-        # The senders of recent credentials, each with the time until which it is remembered. It
-        # saves looking up a token twice for every call: the node authenticates the call itself.
+        # The senders of recent credentials, each with its expiry. The node authenticates every
+        # call itself, so this cache saves a second lookup of the token.
         self._senders: dict[Credentials, tuple[str, float]] = {}
         self._waiting: dict[CallKey, anyio.CancelScope] = {}
         self._app = server(live, lambda ctx: _request(ctx).scope[_CREDENTIALS])
@@ -103,7 +104,7 @@ class Mounted:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The lifespan: requests are served within it. It can be entered once."""
+        """The lifespan of the application. Enter it once, before the first request."""
         async with self._stateless.run():
             yield
 
@@ -143,7 +144,7 @@ class Mounted:
             await _refused(scope[_FAILED], 401)(scope, receive, send)
 
     async def _sender(self, credentials: Credentials) -> str:
-        """The sender behind credentials. Raises the refusals of a token that is not valid."""
+        """Return the sender of credentials. Raises Refusal for an invalid token."""
         sender, until = self._senders.get(credentials, ("", 0.0))
         if until < time.monotonic():
             sender = (await self._live.call(credentials, Whoami()))["sender"]
@@ -153,14 +154,14 @@ class Mounted:
         return sender
 
     async def _answer(self, request: Request, sender: str) -> Response:
-        """The answer to a message of a handshake revision."""
+        """Answer a message of a handshake revision."""
         session = request.headers.get(MCP_SESSION_ID_HEADER)
         message = parsed(await request.body())
         if isinstance(message, JSONRPCError):
             return _json(message, 400)
         if not isinstance(message, JSONRPCRequest):
             id = cancelled(message) if message is not None else None
-            # Without a session, the call cannot be told from another client's.
+            # Without a session, the call could belong to another client.
             if id is not None and session is not None:
                 waiting = self._waiting.get((sender, session, str(id)))
                 if waiting is not None:
@@ -185,7 +186,7 @@ class Mounted:
         self, request: Request, message: JSONRPCRequest
     ) -> JSONRPCResponse | JSONRPCError:
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
-        # The client remembers the outcome of a handshake, and the server does not.
+        # Only the client stores the outcome of a handshake.
         is_first = message.method == "initialize"
         runner = self._runner(version) if is_first else self._runners[version]
         exchange = _Exchange(message.id, ServerMessageMetadata(request_context=request))
@@ -201,7 +202,7 @@ class Mounted:
 
 @dataclass
 class _Exchange:
-    """A request as the SDK wants to see it. The server sends the client nothing but the answer."""
+    """A request in the form that the SDK expects. The server sends the client only the answer."""
 
     request_id: RequestId
     message_metadata: ServerMessageMetadata
@@ -226,7 +227,7 @@ class _Exchange:
 
 
 async def _while_connected(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """End a call that waits when its caller disconnects, and note a token that failed."""
+    """Cancel a call that waits when its caller disconnects. Store the error of an invalid token."""
     request = _request(ctx)
     result: HandlerResult = None
     trouble: Exception | None = None
@@ -241,7 +242,7 @@ async def _while_connected(ctx: Context, call_next: CallNext) -> HandlerResult:
             tasks.start_soon(cancel_when_gone)
             try:
                 result = await call_next(ctx)
-            except Exception as raised:  # noqa: BLE001 - a group would wrap it; it is raised below
+            except Exception as raised:  # noqa: BLE001 - raised below, because a group wraps it
                 trouble = raised
             tasks.cancel_scope.cancel()
         if trouble is not None:

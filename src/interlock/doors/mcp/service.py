@@ -1,7 +1,7 @@
 """The MCP server: the tools over a live node, for both families of protocol revisions.
 
-The server's middleware answers calls of tools before the SDK's own handling. Our schemas check the
-arguments, and our code builds the answers; validating both once more would take longer than a
+The server's middleware answers calls of tools before the SDK handles them. Our schemas check the
+arguments, and our code builds the answers. A second validation by the SDK would take longer than a
 durable send. The end of the module has the JSON-RPC messages that all transports share, and the
 flow of each tool.
 """
@@ -78,12 +78,12 @@ _WAITING: Final = frozenset(
 )
 ADAPTER = "mcp"
 INBOX_LIMIT = 10
-# A share of what one answer can hold without a client cutting it.
+# Clients truncate longer answers.
 LISTED_BYTES = READ_BYTES
 MAX_STORY_ENTRIES = 40
 BRIEF_BYTES = 40_000
 FILE_BYTES = 32 << 20
-# The members of a payload that are arguments too, by the type of message that has them.
+# The members of a payload that are arguments of `send` too, by the type of the message.
 PAYLOAD_MEMBERS: dict[str, tuple[str, ...]] = {
     "send": (),
     "command": ("why", "cwd", "expects"),
@@ -93,8 +93,8 @@ _LOG = logging.getLogger("interlock.mcp")
 
 
 class Here(NamedTuple):
-    """The name of the caller's repository, and its directory on this machine. Both are None where
-    they are not known, as over HTTP."""
+    """The name of the caller's repository, and its directory on this machine. Both are None if they
+    are unknown, as over HTTP."""
 
     repo: str | None = None
     directory: str | None = None
@@ -105,8 +105,8 @@ ToolFlow = Callable[[Arguments, Here], Flow[Answer]]
 
 
 def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE) -> Server[Any]:
-    """A server of the tools. `credentials_of` returns the credentials of a request, and may refuse;
-    `here` is the callers' repository and directory, where they are known."""
+    """Return a server of the tools. `credentials_of` returns the credentials of a request, and may
+    refuse. `here` is the caller's repository and directory, if known."""
     tools = offered_tools()
     entries = [tool.listed for tool in tools.values()]
     listed = types.ListToolsResult.model_validate({"tools": entries})
@@ -115,13 +115,13 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
         return listed
 
     async def step(credentials: Credentials, wanted: Any) -> Any:
-        """Do one step of a tool's flow."""
+        """Run one step of a tool's flow."""
         if isinstance(wanted, LocalRead):
             return await asyncio.to_thread(wanted.read)
         return await live.call(credentials, wanted)
 
     async def run_tool(ctx: Context, tool: str, arguments: Arguments) -> Answer:
-        """Run a tool. A request that names another sender is refused first."""
+        """Run a tool. First refuse a request that names another sender."""
         credentials = credentials_of(ctx)
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
@@ -140,11 +140,11 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
             text = answer_text(structured)
         except Refusal as refused:
             refusal = refused
-        except Exception as trouble:  # noqa: BLE001 - a defect is answered too, and logged
+        except Exception as trouble:  # noqa: BLE001 - log every defect, and answer the caller
             _LOG.exception("defect", extra={"tool": tool})
             refusal = Internal(
-                f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked "
-                "for was done."
+                f"Interlock has a defect: {type(trouble).__name__}. Check whether the request was "
+                "executed."
             )
         if refusal is not None:
             structured = worded(refusal.as_dict(), mcp_words)
@@ -165,7 +165,7 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
         title="Interlock",
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": CacheHint(LIST_TTL_MS, "public")},
-        get_tool_input_schema=lambda _: None,  # no argument of ours is repeated in a header
+        get_tool_input_schema=lambda _: None,  # no argument is repeated in a header
         on_list_tools=list_tools,
     )
     app.middleware[:] = [answer_calls]
@@ -173,8 +173,8 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
 
 
 def tool_call(method: str, params: Mapping[str, Any] | None) -> tuple[str, Arguments] | None:
-    """The tool and its arguments, if this is a well-formed call of a tool; the SDK refuses the
-    others."""
+    """Return the tool and its arguments, or None if this is not a well-formed call of a tool. The
+    SDK refuses malformed calls."""
     if method != "tools/call" or params is None:
         return None
     tool, arguments = params.get("name"), params.get("arguments")
@@ -193,21 +193,23 @@ def waits(method: str, params: Mapping[str, Any] | None) -> bool:
 
 
 def parsed(data: bytes) -> Received | JSONRPCError | None:
-    """A request or a notification, or the error that answers anything else. None for a response:
-    the server asks clients nothing, so it ignores their responses."""
+    """Parse a request or a notification. Return the error for any other message. Return None for a
+    response: the server sends no requests to clients, so it ignores their responses."""
     try:
         message = from_json(data, allow_inf_nan=False)
     except ValueError as trouble:
         return error(types.PARSE_ERROR, f"Parse error: {trouble}")
     if not isinstance(message, dict):
-        return error(types.INVALID_REQUEST, "A message is one JSON object; there are no batches.")
+        return error(
+            types.INVALID_REQUEST, "A message must be one JSON object. Batches are not supported."
+        )
     if "method" not in message and ("result" in message or "error" in message):
         return None
     try:
         return (JSONRPCRequest if "id" in message else JSONRPCNotification).model_validate(message)
     except ValidationError:
         id = message.get("id")
-        return error(types.INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.", id)
+        return error(types.INVALID_REQUEST, "The message is not valid JSON-RPC 2.0.", id)
 
 
 def error(code: int, message: str, id: Any = None) -> JSONRPCError:
@@ -216,7 +218,7 @@ def error(code: int, message: str, id: Any = None) -> JSONRPCError:
 
 
 def cancelled(received: Received) -> RequestId | None:
-    """The id of the request that a notification cancels."""
+    """Return the id of the request that a notification cancels, or None."""
     if received.method != "notifications/cancelled":
         return None
     return cancelled_request_id_from_params(received.params)
@@ -228,11 +230,11 @@ def encoded(message: JSONRPCMessage) -> bytes:
 
 # --- the flow of each tool: it yields requests, and returns the answer of the tool
 #
-# The flow of a tool that is one verb yields that verb. FLOWS has those of the other tools.
+# The flow of a tool that is one verb yields that verb. FLOWS has the flows of the other tools.
 
 
 def tool_flow(tool: OfferedTool, arguments: Arguments, here: Here) -> Flow[Answer]:
-    """The flow of a call. Raises Usage for arguments that do not fit the tool's schema."""
+    """Return the flow of a call. Raises Usage for arguments that do not match the tool's schema."""
     given = checked(tool, arguments)
     if tool.verb is None:
         return FLOWS[tool.listed["name"]](given, here)
@@ -240,7 +242,7 @@ def tool_flow(tool: OfferedTool, arguments: Arguments, here: Here) -> Flow[Answe
 
 
 def _given(given: Arguments, *names: str) -> Arguments:
-    """Those of the named arguments that the call has, as values of fields: a list is a tuple."""
+    """Return the named arguments that the call has, as values of fields. A list becomes a tuple."""
     found = {name: given[name] for name in names if name in given}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
 
@@ -256,15 +258,18 @@ def _send(given: Arguments, here: Here) -> Flow[Answer]:
     to = given.get("to")
     if to is None:
         if "reply_to" not in given:
-            raise Usage("Say to whom, in to; or what you answer, in reply_to.", member="to")
+            raise Usage(
+                "The recipient is missing. Give an address in to, or a message id in reply_to.",
+                member="to",
+            )
         # The caller has read the message. One byte of it is enough to learn the sender.
         first = yield ReadMessage(given["reply_to"], 0, 1)
         if first["type"] == "ask" and type == "send":
             beyond = [name for name in given if name not in ("text", "type", "reply_to", "key")]
             if beyond:
                 raise Usage(
-                    f"The answer to an ask has text and key, and no {beyond[0]}. Leave it out, or "
-                    "give `to` as well and send an ordinary message.",
+                    f"The answer to an ask takes text and key, but no {beyond[0]}. Omit it. Or "
+                    "give `to` as well, to send an ordinary message.",
                     member=beyond[0],
                 )
             return (yield AnswerAsk(given["reply_to"], given["text"], given.get("key")))
@@ -273,7 +278,11 @@ def _send(given: Arguments, here: Here) -> Flow[Answer]:
     for owner, names in PAYLOAD_MEMBERS.items():
         for name in names:
             if name in given and owner != type:
-                raise Usage(f"{name} goes with type {owner}, not with {type}.", member=name)
+                raise Usage(
+                    f"{name} needs type {owner}, but type is {type}. Omit {name}, or give type "
+                    f"{owner}.",
+                    member=name,
+                )
             if name in given:
                 payload[name] = given[name]
     fields = _given(given, "subject", "reply_to", "priority", "key", "wake")
@@ -283,9 +292,14 @@ def _send(given: Arguments, here: Here) -> Flow[Answer]:
 def _inbox(given: Arguments, here: Here) -> Flow[Answer]:
     ways = [name for name in ("thread", "query", "wait_s") if name in given]
     if len(ways) > 1:
-        raise Usage(f"{ways[0]} and {ways[1]} do not go together.", member=ways[1])
+        raise Usage(
+            f"{ways[0]} and {ways[1]} exclude each other. Give only one of them.", member=ways[1]
+        )
     if "query" in given and "after" in given:
-        raise Usage("A search begins with the newest; it takes no after.", member="after")
+        raise Usage(
+            "query and after exclude each other: a search lists the newest mail. Omit after.",
+            member="after",
+        )
     acked = (yield AckMessages(tuple(given["done"]))) if given.get("done") else {}
     limit, after = given.get("limit", INBOX_LIMIT), given.get("after", 0)
     if "thread" in given:
@@ -294,14 +308,14 @@ def _inbox(given: Arguments, here: Here) -> Flow[Answer]:
         found = yield Search(given["query"], limit)
     else:
         found = yield ListInbox("open", limit, after, ADAPTER, given.get("wait_s"))
-    # Each body has an equal share of what an answer can hold.
+    # Each body gets an equal share of the answer.
     share = LISTED_BYTES // max(1, len(found["messages"]))
     return found | {"messages": [_cut(message, share) for message in found["messages"]]} | acked
 
 
 def _cut(message: Answer, share: int) -> Answer:
-    """A message whose text has at most `share` bytes. A message that is cut says so, and a command
-    is shown whole or not at all."""
+    """Return the message with at most `share` bytes of text. A truncated message has `part`. A
+    command is shown whole or not at all."""
     main = MAIN_MEMBER.get(message["type"], "")
     text = message.get("payload", {}).get(main)
     if text is None or len(text) * 4 <= share or len(encoded := text.encode()) <= share:
@@ -337,8 +351,8 @@ def _target(given: Arguments, here: Here) -> Answer:
         repo = named_from_afar(given["repo"]) if "repo" in given else here.repo
         if repo is None:
             raise Usage(
-                "Paths are relative to a repository, and it is not known which one is yours. Name "
-                "it in repo, by its remote's URL.",
+                "paths needs repo, because the server does not know your repository. Give the URL "
+                "of its remote in repo.",
                 member="repo",
             )
         target["repo"] = repo
@@ -349,7 +363,11 @@ def release(given: Arguments, here: Here = ELSEWHERE) -> Flow[Answer]:
     if not given.get("all"):
         return (yield ReleaseClaim(**_target(given, here)))
     if named := [name for name in ("item", "paths", "repo") if name in given]:
-        raise Usage(f"all is everything: leave out {named[0]}.", member=named[0])
+        raise Usage(
+            f"all and {named[0]} exclude each other. Omit {named[0]} to release every claim of "
+            "this session.",
+            member=named[0],
+        )
     who = yield Whoami()
     mine = who["claims"]
     for claim in mine:
@@ -362,33 +380,34 @@ def _task(given: Arguments, here: Here) -> Flow[Answer]:
     verb, takes = TASK_ACTIONS[action]
     for name in given:
         if name not in ("action", *takes):
-            raise Usage(f"{action} takes no {name}.", member=name)
+            raise Usage(f"The action {action} takes no {name}. Omit it.", member=name)
     if "id" in takes and "id" not in given and action != "create":
-        raise Usage(f"Say which, in id, to {action.replace('_', ' ')} it.", member="id")
+        what = "blocker" if action == "resolve_blocker" else "task"
+        raise Usage(f"The action {action} needs the id of the {what} in id.", member="id")
     fields = _given(given, *takes)
     if action == "list":
         fields["state"] = "live"
     if action == "create" and "title" not in given:
-        raise Usage("A task needs a title.", member="title")
+        raise Usage("The action create needs a title. Give it in title.", member="title")
     if action == "submit":
         artifact = None
         if (place := here.directory) is not None:
             from interlock.evidence import artifact as artifact_of
 
-            # The commit and its tree as the caller's own git knows them.
+            # Resolve the commit and its tree in the caller's repository.
             named = given.get("commit", "HEAD")
             artifact = yield LocalRead(lambda: artifact_of(named, place))
         if artifact is not None:
             fields["commit"], fields["tree"] = artifact
         elif "commit" not in given:
             raise Usage(
-                "It is not known where you stand. Give the commit's whole id, from git rev-parse "
-                "HEAD.",
+                "The commit is missing, and the server cannot read your repository. Give the full "
+                "id in commit: git rev-parse HEAD prints it.",
                 member="commit",
             )
     answer: Answer = yield verb(**fields)
     if action == "show":
-        # The end of the story is shown. A long brief is cut, and says so.
+        # Show only the end of the story. Truncate a long brief, and mark it.
         story = answer["story"]
         answer = answer | {"story": story[-MAX_STORY_ENTRIES:]}
         if len(story) > MAX_STORY_ENTRIES:
@@ -399,7 +418,8 @@ def _task(given: Arguments, here: Here) -> Flow[Answer]:
             size = f"{len(shown.encode())} of {len(brief)} bytes"
             part = {
                 "brief": shown,
-                "brief_part": f"{size}; whole: interlock task show {given['id']}",
+                "brief_part": f"{size}; the whole brief: `interlock task show {given['id']}` in a "
+                "shell",
             }
             answer["task"] = answer["task"] | part
     return answer
@@ -413,12 +433,12 @@ def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
         return (yield AddEvidence({"kind": kind, member: value} | about))
     if (directory := here.directory) is None:
         raise Usage(
-            f"A {kind} is on your machine, and this server cannot see it. Use the command there: "
-            f"interlock evidence add --task {given['task_id']} --{kind} FILE",
+            f"The server cannot read a {kind} on your machine. Attach it in a shell on your "
+            f"machine: `interlock evidence add --task {given['task_id']} --{kind} FILE`",
             member="value",
         )
     if "\0" in value:
-        raise Usage("That is no file's name.", member="value")
+        raise Usage("value is not a file name: it contains a null character.", member="value")
     path = os.path.join(directory, value)
 
     def read() -> tuple[str | None, Answer, bytes]:
@@ -427,15 +447,16 @@ def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
 
         if kind == "spool":
             return spool.read(path)
-        # Attach only files of the caller's repository or directory: the server must not read for
-        # an agent what the agent's own client would not let it read.
+        # Attach only files of the caller's repository or directory. Otherwise an agent could read
+        # files through this server that its own client does not permit.
         repository = standing(directory)
         root = os.path.realpath(repository.root if repository is not None else directory)
         real = os.path.realpath(path)
         if os.path.commonpath([root, real]) != root:
             raise Usage(
-                "That file is not in the repository that you stand in. Copy it there, or attach it "
-                "with the command interlock evidence add.",
+                "The file in value is outside your repository. Copy it into the repository, or "
+                "attach it in a shell: `interlock evidence add --task "
+                f"{given['task_id']} --file FILE`",
                 member="value",
             )
         with attached(real, FILE_BYTES) as (payload, copy):

@@ -1,8 +1,8 @@
-"""MCP over a stream: one JSON-RPC message a line, over a connection or over stdio.
+"""MCP over a stream: one JSON-RPC message for each line, over a connection or over stdio.
 
-Every line is answered. A line that is no message, or too long to be one, gets a JSON-RPC error and
-the conversation goes on; only the end of the stream ends it. Meanwhile the client's session keeps
-its claims.
+The server answers every line. A malformed or too long line gets a JSON-RPC error, and the
+conversation continues until the end of the stream. Meanwhile the server renews the claims of the
+client's session.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ async def serve(
     here: Here = ELSEWHERE,
 ) -> None:
     """Serve one client over a connection until it is closed. `here` is the client's repository and
-    directory, where they are known."""
+    directory, if known."""
 
     async def write(data: bytes) -> None:
         if writer.is_closing():
@@ -68,7 +68,7 @@ async def serve(
 
 
 async def converse(app: Server[Any], read: ReadBytes, write: WriteBytes) -> None:
-    """Serve one client until `read` returns nothing more, or either of them fails."""
+    """Serve one client until `read` returns no more bytes, or until `read` or `write` fails."""
     inward, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, answers = anyio.create_memory_object_stream[SessionMessage](0)
     errors = outward.clone()
@@ -79,7 +79,7 @@ async def converse(app: Server[Any], read: ReadBytes, write: WriteBytes) -> None
             async for line in _lines(read):
                 if line is not None and not line.strip():
                     continue
-                too_long = f"A message has at most {MAX_MESSAGE_BYTES} bytes."
+                too_long = f"The message is longer than {MAX_MESSAGE_BYTES} bytes."
                 message = parsed(line) if line is not None else error(INVALID_REQUEST, too_long)
                 if isinstance(message, JSONRPCError):
                     await errors.send(SessionMessage(message))
@@ -90,8 +90,8 @@ async def converse(app: Server[Any], read: ReadBytes, write: WriteBytes) -> None
                         pending.discard(cancelled(message))
                     await inward.send(SessionMessage(message))
                     await pending.at_most(MAX_PENDING)
-            # The client has said all. Its requests get a moment to be answered; closing the stream
-            # then cancels those that wait.
+            # The client has closed its side. Answer its requests for a short time. Then closing the
+            # stream cancels the requests that still wait.
             with anyio.move_on_after(LAST_ANSWERS_S):
                 await pending.at_most(0)
 
@@ -114,7 +114,7 @@ async def converse(app: Server[Any], read: ReadBytes, write: WriteBytes) -> None
 
 
 class _Pending:
-    """The requests without an answer. A cancelled request gets none."""
+    """The requests that wait for an answer. A cancelled request gets no answer."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -134,7 +134,7 @@ class _Pending:
 
 
 async def _lines(read: ReadBytes) -> AsyncIterator[bytes | None]:
-    """The lines of a stream up to its end, and None for each line that is too long to keep."""
+    """Yield the lines of a stream, and None for each line that is too long."""
     held: list[bytes] = []
     size = 0
     while True:
@@ -158,8 +158,8 @@ async def _lines(read: ReadBytes) -> AsyncIterator[bytes | None]:
 
 
 def standard_streams() -> tuple[ReadBytes, WriteBytes]:
-    """The streams of the client that started this process. From here on, other code in the process
-    reads an empty standard input, and its prints go to standard error.
+    """Return the streams of the client that started this process. Afterwards, other code in this
+    process reads an empty standard input and prints to standard error.
 
     Threads read and write, because asyncio cannot wait for files and some devices."""
     source, sink = os.dup(0), os.dup(1)
@@ -185,8 +185,8 @@ def standard_streams() -> tuple[ReadBytes, WriteBytes]:
 
 
 def _thread() -> Callable[[Callable[[], Any]], Awaitable[Any]]:
-    """Run jobs one after another in a thread of their own. The process ends without waiting for the
-    thread, as the threads of an executor would make it do."""
+    """Return a function that runs jobs one after another in a thread of their own. The process can
+    end without waiting for the thread, unlike for the threads of an executor."""
     jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -217,9 +217,9 @@ async def kept(
     own: str | None,
     gives_up: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[None]:
-    """Keep the claims of a session that the client's configuration names. Release them at the end,
-    unless `gives_up` then says that the client is still there. The session does not end, because
-    the configuration names it again at the client's next start."""
+    """Renew the claims of a session that the client's configuration names. Release them at the end,
+    unless `gives_up` then returns False because the client still runs. The session does not end,
+    because the client uses the same configuration at its next start."""
     if own is None:
         yield
         return
@@ -238,8 +238,8 @@ async def kept(
 async def window_kept(
     live: LiveNode, credentials_of: Callable[[object], Credentials]
 ) -> AsyncIterator[None]:
-    """Keep the claims of the window around this process, in its current session. An idle client
-    runs no hooks that would keep them, and no server does it here."""
+    """Renew the claims of the client window that started this process, in its current session. An
+    idle client runs no hooks that would renew them, and there is no server that does it."""
 
     def current() -> tuple[Credentials, str | None]:
         credentials = credentials_of(None)
