@@ -5,7 +5,7 @@ A ```console block has `$ command` lines, each followed by its output. A line wi
 command. The blocks of one page are one shell session in an empty home. Values that differ from run
 to run (ids, times, tokens, hashes, paths) are compared by position: the same id must be in the same
 positions. A page starts and stops the servers and engines that it needs. The tests replace the
-usual ports by free ones. After a change of output, run `.venv/bin/python
+usual ports by free ones. After a change of output, run `PYTHONPATH=tests .venv/bin/python
 tests/repository/test_docs.py`: it runs all sessions and writes their output into the pages.
 """
 

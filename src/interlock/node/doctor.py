@@ -159,7 +159,7 @@ def set_aside_entries(node: Node) -> Iterator[Finding]:
         entries = "1 entry" if count == 1 else f"{count} entries"
         yield Finding(
             f"A writer without the workspace's key wrote {entries} into the engine's log. "
-            "Interlock set them aside and ignores them.",
+            "Interlock ignores such entries and sets them aside.",
             "Change the engine's password, and check who has it. Then delete the entries: "
             "interlock repair --discard-aside",
         )
