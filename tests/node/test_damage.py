@@ -26,10 +26,10 @@ from world.commandline import owner_command
 from world.sample_log import (
     Sample,
     cut,
+    damaged_entry,
     drop_state,
     flip,
     header_at,
-    place,
     rewind_head,
     rewind_position,
     rows,
@@ -94,7 +94,7 @@ def test_a_changed_byte_of_a_body_or_salt_is_found_in_its_entry(
             with sqlite(sample) as db:
                 change = f"UPDATE bodies SET {column} = ? WHERE seq = ?"
                 db.execute(change, (flip(data, at), seq))
-            assert place(verified(sample)) == seq
+            assert damaged_entry(verified(sample)) == seq
         with sqlite(sample) as db:
             db.execute(f"UPDATE bodies SET {column} = ? WHERE seq = ?", (data, seq))
     assert verified(sample)["ok"]
@@ -103,13 +103,13 @@ def test_a_changed_byte_of_a_body_or_salt_is_found_in_its_entry(
 def test_a_body_that_was_deleted_without_a_redaction_is_found(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("DELETE FROM bodies WHERE seq = ?", (sample.message,))
-    assert place(verified(sample)) == sample.message
+    assert damaged_entry(verified(sample)) == sample.message
 
 
 def test_body_added_to_a_fact_without_one_is_found(sample: Sample) -> None:
     with sqlite(sample) as db:
         db.execute("INSERT INTO bodies VALUES (2, x'00', x'7b7d')")
-    assert place(verified(sample)) == 2
+    assert damaged_entry(verified(sample)) == 2
 
 
 def test_verify_command_names_the_entry_and_exits_with_1(sample: Sample) -> None:
@@ -118,7 +118,7 @@ def test_verify_command_names_the_entry_and_exits_with_1(sample: Sample) -> None
         change = "UPDATE bodies SET body = ? WHERE seq = ?"
         db.execute(change, (flip(body, 20), sample.message))
     status, found = owner_command(sample.directory, "audit", "verify")
-    assert (status, place(found)) == (1, sample.message)
+    assert (status, damaged_entry(found)) == (1, sample.message)
 
 
 # --- whole entries
@@ -134,7 +134,7 @@ def test_a_deleted_entry_is_found(sample: Sample, which: int) -> None:
     with sqlite(sample) as db:
         db.execute("DELETE FROM log WHERE seq = ?", (seq,))
         db.execute("DELETE FROM bodies WHERE seq = ?", (seq,))
-    assert place(verified(sample)) == seq
+    assert damaged_entry(verified(sample)) == seq
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["first", "middle"])
@@ -145,7 +145,7 @@ def test_deleted_entry_is_found_after_renumbering_the_others(sample: Sample, whi
             db.execute(f"DELETE FROM {table} WHERE seq = ?", (seq,))
             db.execute(f"UPDATE {table} SET seq = -seq + 1 WHERE seq > ?", (seq,))
             db.execute(f"UPDATE {table} SET seq = -seq WHERE seq < 0")
-    assert place(verified(sample)) == seq
+    assert damaged_entry(verified(sample)) == seq
 
 
 @pytest.mark.parametrize("distance", [1, 5])
@@ -156,7 +156,7 @@ def test_swapped_entries_are_found(sample: Sample, distance: int) -> None:
             db.execute(f"UPDATE {table} SET seq = 0 WHERE seq = ?", (one,))
             db.execute(f"UPDATE {table} SET seq = ? WHERE seq = ?", (one, other))
             db.execute(f"UPDATE {table} SET seq = ? WHERE seq = 0", (other,))
-    assert place(verified(sample)) == one
+    assert damaged_entry(verified(sample)) == one
 
 
 def test_swapped_bodies_are_found(sample: Sample) -> None:
@@ -165,7 +165,7 @@ def test_swapped_bodies_are_found(sample: Sample) -> None:
         db.execute("UPDATE bodies SET seq = 0 WHERE seq = ?", (one,))
         db.execute("UPDATE bodies SET seq = ? WHERE seq = ?", (one, other))
         db.execute("UPDATE bodies SET seq = ? WHERE seq = 0", (other,))
-    assert place(verified(sample)) == one
+    assert damaged_entry(verified(sample)) == one
 
 
 def test_inserted_entry_is_found(sample: Sample) -> None:
@@ -176,7 +176,7 @@ def test_inserted_entry_is_found(sample: Sample) -> None:
             db.execute(f"UPDATE {table} SET seq = -seq - 1 WHERE seq > ?", (seq,))
             db.execute(f"UPDATE {table} SET seq = -seq WHERE seq < 0")
         db.execute("INSERT INTO log VALUES (?, ?)", (seq + 1, header))
-    assert place(verified(sample)) == seq + 1
+    assert damaged_entry(verified(sample)) == seq + 1
 
 
 def test_appended_entry_is_found(sample: Sample) -> None:
@@ -186,7 +186,7 @@ def test_appended_entry_is_found(sample: Sample) -> None:
         forged = decode(last) | {"seq": sample.entries + 1, "prev": header_hash(last)}
         forged.pop("body", None)
         db.execute("INSERT INTO log VALUES (?, ?)", (sample.entries + 1, canonical(forged)))
-    assert place(verified(sample)) == sample.entries + 1
+    assert damaged_entry(verified(sample)) == sample.entries + 1
 
 
 # --- a cut tail
@@ -195,14 +195,14 @@ def test_appended_entry_is_found(sample: Sample) -> None:
 def test_a_cut_tail_is_found_by_the_head(sample: Sample) -> None:
     with sqlite(sample) as db:
         cut(db, sample.entries - 3)
-    assert place(verified(sample)) == sample.entries - 2
+    assert damaged_entry(verified(sample)) == sample.entries - 2
 
 
 def test_a_cut_tail_with_its_head_is_found_by_the_state(sample: Sample) -> None:
     with sqlite(sample) as db:
         cut(db, sample.entries - 3)
         rewind_head(db)
-    assert place(verified(sample)) == sample.entries - 2
+    assert damaged_entry(verified(sample)) == sample.entries - 2
 
 
 @pytest.mark.parametrize("state", [rewind_position, drop_state], ids=["rewound", "rebuilt"])
@@ -215,12 +215,12 @@ def test_a_cut_tail_with_head_and_state_is_found_by_an_earlier_checkpoint(
         state(db)
     # Without a checkpoint, a cut log looks the same as a log that never grew.
     assert verified(sample)["ok"]
-    assert place(verified(sample, sample.note)) == sample.entries - 2
+    assert damaged_entry(verified(sample, sample.note)) == sample.entries - 2
     (tmp_path / "note").write_text(sample.note)
     status, found = owner_command(
         sample.directory, "audit", "verify", "--checkpoint", str(tmp_path / "note")
     )
-    assert (status, place(found)) == (1, sample.entries - 2)
+    assert (status, damaged_entry(found)) == (1, sample.entries - 2)
 
 
 def keep(sample: Sample, note: str | bytes) -> Path:
@@ -237,9 +237,9 @@ def test_cut_tail_is_found_by_a_stored_checkpoint(sample: Sample) -> None:
         cut(db, sample.entries - 3)
         rewind_head(db)
         drop_state(db)
-    assert place(verified(sample)) == sample.entries - 2
+    assert damaged_entry(verified(sample)) == sample.entries - 2
     status, found = owner_command(sample.directory, "audit", "verify")
-    assert (status, place(found)) == (1, sample.entries - 2)
+    assert (status, damaged_entry(found)) == (1, sample.entries - 2)
 
 
 def test_cut_tail_is_found_by_an_automatic_checkpoint(
@@ -253,7 +253,7 @@ def test_cut_tail_is_found_by_an_automatic_checkpoint(
         cut(db, EVERY - 2)
         rewind_head(db)
         drop_state(db)
-    assert place(verified(sample)) == EVERY - 1
+    assert damaged_entry(verified(sample)) == EVERY - 1
 
 
 def test_a_log_that_grew_again_after_it_was_cut_is_found_by_an_earlier_checkpoint(
@@ -266,7 +266,7 @@ def test_a_log_that_grew_again_after_it_was_cut_is_found_by_an_earlier_checkpoin
     with sample.open() as node:
         for number in range(5):
             send_text(node, sample.otto, "@vera", f"instead {number}")
-    assert place(verified(sample, sample.note)) == sample.entries
+    assert damaged_entry(verified(sample, sample.note)) == sample.entries
 
 
 # --- a rewritten history
@@ -294,9 +294,9 @@ def blame_vera(fact: Answer) -> None:
 def test_a_rewritten_history_is_found_by_any_earlier_checkpoint(sample: Sample) -> None:
     rewrite(sample, blame_vera)
     assert verified(sample)["ok"], "without a checkpoint, the forgery should verify"
-    assert place(verified(sample, sample.note)) <= sample.entries
+    assert damaged_entry(verified(sample, sample.note)) <= sample.entries
     keep(sample, sample.note)
-    assert place(verified(sample)) <= sample.entries
+    assert damaged_entry(verified(sample)) <= sample.entries
     status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
@@ -319,7 +319,7 @@ def test_a_rewritten_history_is_found_by_a_checkpoint_of_its_first_entries(
     # The change is after the entries that the checkpoint covers, so it proves nothing about it.
     assert verified(sample, early)["ok"]
     rewrite(sample, blame_vera)
-    assert place(verified(sample, early)) == sample.entries
+    assert damaged_entry(verified(sample, early)) == sample.entries
 
 
 def test_a_rewritten_history_is_found_by_an_export_made_before(sample: Sample) -> None:
@@ -416,7 +416,7 @@ def test_a_changed_chunk_of_a_blob_is_found_in_its_entry(sample: Sample) -> None
             change = "UPDATE blob_chunks SET data = ? WHERE number = ?"
             with sqlite(sample) as db:
                 db.execute(change, (flip(data, at), number))
-            assert place(verified(sample)) == sample.blob
+            assert damaged_entry(verified(sample)) == sample.blob
         with sqlite(sample) as db:
             db.execute(change, (data, number))
     assert verified(sample)["ok"]
@@ -436,7 +436,7 @@ def test_a_changed_chunk_of_a_blob_is_found_in_its_entry(sample: Sample) -> None
 def test_a_blob_that_lost_a_part_is_found_in_its_entry(sample: Sample, change: str) -> None:
     with sqlite(sample) as db:
         db.execute(change)
-    assert place(verified(sample)) == sample.blob
+    assert damaged_entry(verified(sample)) == sample.blob
 
 
 def prove(node: Node, who: Credentials, text: bytes, kind: str) -> int:
@@ -459,7 +459,7 @@ def test_evidence_whose_bytes_were_changed_is_found_in_its_entry(sample: Sample,
     with sqlite(sample) as db:
         change = "UPDATE blob_chunks SET data = ? WHERE data = ?"
         db.execute(change, (b"all 99 tests passed", b"all 42 tests passed"))
-    assert place(verified(sample)) == seq
+    assert damaged_entry(verified(sample)) == seq
 
 
 _OF_EVIDENCE = "(SELECT upload FROM blobs WHERE size = 19)"
@@ -480,7 +480,7 @@ def test_evidence_without_its_bytes_is_found_and_not_shown(sample: Sample, chang
         assert node.call(sample.vera, ShowEvidence(f"#{seq}"))["content"]["size"] == 19
     with sqlite(sample) as db:
         db.execute(change)
-    assert place(verified(sample)) == seq
+    assert damaged_entry(verified(sample)) == seq
     with sample.open() as node, pytest.raises(LogDamaged) as caught:
         node.call(sample.vera, ShowEvidence(f"#{seq}"))
     assert caught.value.members["seq"] == seq

@@ -1,1 +1,1 @@
-"""The world of the tests: workspaces, people, servers, browsers and clients that tests share."""
+"""Helpers that tests share: workspaces, people, servers, browsers and clients."""

@@ -1,4 +1,4 @@
-"""Serves the web door in a thread, and opens its pages in a real browser."""
+"""Serve the web door in a thread, and open its pages in a real browser."""
 
 import asyncio
 import http.client
@@ -41,12 +41,12 @@ ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
-# A laptop may lack a browser; in CI a missing one fails.
+# A developer's machine may lack a browser. In CI, a missing browser fails the test.
 IN_CI = "CI" in os.environ
 
 
 needs_browser = pytest.mark.skipif(
-    CHROMIUM is None and not IN_CI, reason="there is no Chromium here"
+    CHROMIUM is None and not IN_CI, reason="Chromium is not installed"
 )
 
 
@@ -56,14 +56,14 @@ HOSTILE = (
 )
 
 
-SECRET = "What only the owner may read"
+SECRET = "Only the owner may read this"
 
 
 expect.set_options(timeout=LIMIT_MS)
 
 
 class Web(NamedTuple):
-    """A served workspace, the owner's token and the key of its passes."""
+    """A served workspace, the owner's token, and the key that signs its cookies."""
 
     place: Place
     token: str
@@ -91,7 +91,7 @@ class Reply(NamedTuple):
 
 @contextmanager
 def running(app: Starlette, port: int = 0) -> Iterator[int]:
-    """An application on a port, in a thread of its own."""
+    """Serve an application in a thread. Yield its port."""
     with closing(socket.socket()) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
@@ -131,7 +131,7 @@ def fresh_token() -> str:
 
 @pytest.fixture
 def web(joined: Place) -> Iterator[Web]:
-    """The dashboard of a place where otto-cli and vera have joined."""
+    """Serve the dashboard of a workspace with the senders otto-cli and vera."""
     with serving(joined, fresh_token(), os.urandom(32)) as web:
         yield web
 
@@ -139,7 +139,7 @@ def web(joined: Place) -> Iterator[Web]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        assert CHROMIUM, "there is no Chromium, and CI must not pass without it"
+        assert CHROMIUM, "Chromium is missing, and CI must not pass without it"
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
@@ -153,7 +153,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def signed_in(context: BrowserContext, web: Web) -> Page:
-    """A page that came by the link, is live, and would know if it had been loaded again."""
+    """Open the dashboard by its link, wait until it is live, and mark it to detect a reload."""
     page = context.new_page()
     page.goto(web.link)
     expect(page.locator("#line")).to_have_text("Live")
@@ -178,7 +178,7 @@ def wider_than_the_window(page: Page) -> list[str]:
 
 
 def in_every_window(page: Page) -> Iterator[tuple[str, Scheme]]:
-    """Shows the page in a wide and in a narrow window, light and dark; says which, and how."""
+    """Show the page in a wide and a narrow window, light and dark. Yield size and scheme."""
     schemes: tuple[Scheme, ...] = ("light", "dark")
     for width, scheme in product((1280, 375), schemes):
         page.set_viewport_size({"width": width, "height": 800})
@@ -187,7 +187,7 @@ def in_every_window(page: Page) -> Iterator[tuple[str, Scheme]]:
 
 
 def ask(web: Web, path: str, method: str = "GET", form: Any = None, **headers: str) -> Reply:
-    """One request, as it is written here, and its whole answer; of a stream, what comes first."""
+    """Send one request. Return the whole answer, or the first part of a stream."""
     with closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)) as connection:
         said = {name.replace("_", "-"): value for name, value in headers.items()}
         if form is not None:
@@ -200,7 +200,7 @@ def ask(web: Web, path: str, method: str = "GET", form: Any = None, **headers: s
 
 
 def cookies(reply: Reply) -> dict[str, str]:
-    """The cookies that an answer sets, by the beginnings of their names."""
+    """Return the cookies that an answer sets, by the first part of their names."""
     found = {}
     for line in reply.headers.get_all("set-cookie") or []:
         name, _, value = line.partition(";")[0].partition("=")
@@ -215,7 +215,7 @@ def form_of(reply: Reply) -> str:
 
 
 def sign_in(web: Web) -> str:
-    """The cookie of somebody who has signed in."""
+    """Sign in as the owner, and return the cookie."""
     page = ask(web, "/")
     reply = ask(
         web,

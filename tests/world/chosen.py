@@ -1,8 +1,8 @@
-"""The engine that a run of the tests has its workspaces on: `pytest --engine redis`.
+"""The engine of all workspaces in a run of the tests: `pytest --engine redis`.
 
-Every workspace that is made during such a run has its log on a real server, in whatever process it
-is made, because the environment says so. Such a run selects the marker `every_engine`, and leaves
-out the tests that concern the embedded file (marker `embedded`).
+An environment variable names the engine, so every process creates its workspaces on a real server.
+Such a run selects the marker `every_engine`, and skips tests of the embedded file (marker
+`embedded`).
 """
 
 import json
@@ -20,7 +20,7 @@ from interlock.stores.sqlite import LogFile
 from world.databases import PostgresServer, Server, ValkeyServer
 
 EMBEDDED = "sqlite"
-restores = pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
+restores = pytest.mark.embedded("a backup cannot replace the log of a shared engine")
 SERVERS: dict[str, type[Server]] = {"postgres": PostgresServer, "redis": ValkeyServer}
 
 
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--engine",
         choices=(EMBEDDED, *SERVERS),
         default=EMBEDDED,
-        help="what keeps the log of every workspace that the tests make",
+        help="the engine of every workspace that the tests create",
     )
 
 
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _chosen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """The engine of the run. Each process of the tests has a server of its own."""
+    """Start the engine of the run. Each test process has a server of its own."""
     kind = request.config.getoption("--engine")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(NEW, raising=False)
@@ -56,22 +56,22 @@ def _chosen(
             yield
 
 
-# --- for tests that make environments and copies
+# --- for tests that create environments and copies
 
 
 def variables() -> dict[str, str]:
-    """What a test hands on to an environment that it makes itself."""
+    """Return the variables that a test must copy into a new environment."""
     return {NEW: os.environ[NEW]} if NEW in os.environ else {}
 
 
 def others(environ: Mapping[str, str]) -> list[str]:
-    """The variables of Interlock that say anything else: where the tests stand, and as whom."""
+    """Return the other variables of Interlock, such as the workspace and the token."""
     return [name for name in environ if name.startswith("INTERLOCK_") and name != NEW]
 
 
 def move_out(directory: Path) -> None:
-    """Gives the copy of a node's directory a workspace of its own that begins with the same log.
-    As it was copied it is the same node once more, and what it does would be seen by the other."""
+    """Give the copy of a node's directory a workspace of its own that starts with the same log.
+    Otherwise the copy is the same node, and the original would get its writes."""
     try:
         copied = Located(**json.loads((directory / RECORD).read_text()))
     except FileNotFoundError:

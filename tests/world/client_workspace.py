@@ -1,6 +1,6 @@
 """A workspace for tests of the Python client, synchronous and asynchronous.
 
-The client reaches it as a directory, by the URL of a server, or over the server's socket."""
+The client opens it as a directory, by the URL of a server, or over the server's socket."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ KINDS = ("sync", "async")
 
 
 class Hand:
-    """A client whose methods a test calls alike, whether it is asynchronous or not."""
+    """A client whose methods a test calls in the same way, synchronous or asynchronous."""
 
     def __init__(self, client: Any, run: Callable[[Any], Any]) -> None:
         self.client, self._run = client, run
@@ -58,7 +58,7 @@ class ClientWorkspace:
                 ],
             }
         self.tokens["rosa"] = browser
-        # By URL a client proves with a token that it is the owner; at the file it needs none.
+        # By URL, the owner's client needs the owner's token. With the directory, it needs none.
         shown = served.owner if served is not None and way == "url" else None
         self.owner = self.hand(shown)
         self.otto, self.vera = self.hand(self.tokens["otto"]), self.hand(self.tokens["vera"])
@@ -85,7 +85,7 @@ class ClientWorkspace:
 
 
 class Manner(NamedTuple):
-    """How a client is connected, and whether it is asynchronous."""
+    """How a client connects, and whether it is asynchronous."""
 
     way: Way
     kind: str
@@ -99,7 +99,7 @@ MANNERS = [Manner(way, kind) for way in WAYS for kind in KINDS]
 
 @contextmanager
 def opened_workspace(root: Path, manner: Manner, servers: Servers) -> Iterator[ClientWorkspace]:
-    """A workspace with its clients, and a server where the clients need one."""
+    """Open a workspace with its clients, and start a server if the clients need one."""
     with ExitStack() as stack:
         rosa = let_in(root / "workspace", "rosa")
         served = None

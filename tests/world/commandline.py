@@ -1,9 +1,8 @@
-"""Runs the command `interlock` for the tests beside it: within this process, which takes
-milliseconds, or as a process of its own. Each `Place` is a workspace and a home of one test.
+"""Run the command `interlock`: in the test's process, which takes milliseconds, or in a new one.
+Each `Place` is a workspace and a home directory of one test.
 
-What holds for every command whatever it was asked is checked at every call: one JSON document and
-nothing on stderr with `--json`, no nulls, times and exit statuses as promised, and no control
-characters in what a person would see.
+Every call checks the rules for all commands: with `--json`, one JSON document and nothing on
+stderr, no nulls, valid times and exit statuses; otherwise, no control characters in the text.
 """
 
 import contextlib
@@ -37,7 +36,7 @@ BAR = "│ "
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 STEERING = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}]")
 
-# The exit status of each code, as the interface lists them, and of those that were added to it.
+# The exit status of each code: the codes of the interface, and the additional ones.
 EXITS = {
     1: "CLAIM_HELD NO_ANSWER GATES_NOT_PASSED LOG_DAMAGED",
     2: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH "
@@ -49,8 +48,7 @@ EXITS = {
     "OTHER_HOST",
     70: "INTERNAL",
 }
-# Whoever runs the tests in the background may have told them, and so their children, to ignore
-# interrupts.
+# A shell that runs the tests in the background may make them and their children ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -75,7 +73,7 @@ class Done(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The one document on stdout."""
+        """The JSON document on stdout."""
         try:
             return json.loads(self.out)
         except ValueError:
@@ -92,8 +90,8 @@ class Done(NamedTuple):
 
 
 class Place:
-    """A workspace, a home and a directory to stand in, all empty at first. With `served`, a server
-    runs for every workspace that a command is asked for in the environment."""
+    """A workspace, a home and a working directory, all empty at first. With `served`, a server runs
+    for every workspace that the environment of a command names."""
 
     def __init__(self, root: Path, served: ServersByWorkspace | None = None) -> None:
         self.root = root
@@ -116,23 +114,23 @@ class Place:
         }
 
     def copied(self, root: Path, served: ServersByWorkspace | None = None) -> "Place":
-        """A place that begins as this one is now, when no command is running."""
+        """Copy this place, while no command runs."""
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         place = Place(root, served)
         chosen.move_out(place.workspace)
         return place
 
     def but(self, **environ: str | None) -> "Place":
-        """The same place with other variables. One that is None is not set."""
+        """Return this place with other variables. A variable with None is not set."""
         other = copy.copy(self)
         other.environ = self._variables(environ)
         return other
 
-    # --- within this process
+    # --- in this process
 
     def run(self, *words: str, stdin: bytes = b"", **environ: str | None) -> Done:
-        """Calls the command's own `main`, with standard streams, environment and directory of its
-        own. A variable that is None is not set."""
+        """Call the command's `main` with its own standard streams, environment and directory. A
+        variable with None is not set."""
         self._serve(environ)
         outer = sys.stdin, sys.stdout, sys.stderr
         out, err = io.BytesIO(), io.BytesIO()
@@ -155,7 +153,7 @@ class Place:
         before, cwd, execv = dict(os.environ), os.getcwd(), os.execv
         _change_environment(before, self._variables(environ))
         os.chdir(self.cwd)
-        tempfile.tempdir = str(self.root)  # where the report of a defect goes
+        tempfile.tempdir = str(self.root)  # the directory for the report of a defect
         os.execv = _not_here
         try:
             yield
@@ -174,10 +172,10 @@ class Place:
         if self.served is not None and workspace and "://" not in workspace:
             self.served.at(workspace, self.environ, str(self.cwd))
 
-    # --- as a process
+    # --- in a new process
 
     def process(self, *words: str, stdin: bytes = b"", **environ: str | None) -> Done:
-        """Runs `python -m interlock` to its end."""
+        """Run `python -m interlock` to its end."""
         with self.start(*words, **environ) as child:
             try:
                 out, err = child.communicate(stdin, timeout=LIMIT_S)
@@ -199,10 +197,10 @@ class Place:
             cwd=self.cwd,
         )
 
-    # --- for the many calls that must simply work, or simply not
+    # --- short forms for calls that must succeed, or must be refused
 
     def ok(self, *words: str, stdin: bytes = b"", **environ: str | None) -> Any:
-        """The JSON answer of a command that exits 0."""
+        """Run a command that must exit with 0. Return its JSON answer."""
         done = self.run(*words, "--json", stdin=stdin, **environ)
         assert done.status == 0, done
         return done.json
@@ -210,7 +208,7 @@ class Place:
     def no(
         self, code: str, *words: str, stdin: bytes = b"", **environ: str | None
     ) -> dict[str, Any]:
-        """The JSON error of a command that is refused with this code."""
+        """Run a command that must be refused with this code. Return its JSON error."""
         done = self.run(*words, "--json", stdin=stdin, **environ)
         assert done.json.get("code") == code, done
         assert done.status == EXIT_OF[code], done
@@ -218,23 +216,23 @@ class Place:
         return answer
 
     def join(self, name: str, surface: str | None = None, *words: str) -> str:
-        """Registers a sender and gives its token."""
+        """Register a sender, and return its token."""
         on = ["--surface", surface] if surface else []
         return str(self.ok("join", name, *on, *words)["token"])
 
     def token_of(self, sender: str) -> str:
-        """The token that the workspace's directory keeps for a sender."""
+        """Return the stored token of a sender."""
         kept = self.workspace / "credentials" / f"{sender}.json"
         return str(json.loads(kept.read_text())["token"])
 
     def facts(self, kind: str | None = None) -> list[Any]:
-        """What the log holds, newest last."""
+        """Return the facts of the log, newest last."""
         only = ["--kind", kind] if kind else []
         found: list[Any] = self.ok("audit", "show", "--limit", "1000", *only)["facts"]
         return found
 
     def entries(self) -> int:
-        """How long the log is. Asked of SQLite itself, so that asking leaves no trace."""
+        """Return the length of the log. Read it with SQLite, so that the call changes nothing."""
         return int(self.query("SELECT seq FROM head")[0][0])
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -246,7 +244,7 @@ class Place:
 
 
 def _change_environment(now: dict[str, str], wanted: dict[str, str]) -> None:
-    """Sets what differs, since to clear it all takes as long as a command."""
+    """Change only the differing variables. Replacing all would take as long as a command."""
     for name in now.keys() - wanted.keys():
         del os.environ[name]
     os.environ.update(wanted.items() - now.items())
@@ -257,7 +255,7 @@ def _not_here(*_: Any) -> NoReturn:
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
-    """The first true answer; the test fails when none comes in time."""
+    """Return the first true answer. Fail the test if none comes in time."""
     deadline = time.monotonic() + limit_s
     while not (answer := what()):
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -282,7 +280,7 @@ def owner_command(workspace: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 
 def stop_outside_the_turn(workspace: Path, send: Callable[[int], None]) -> None:
-    """Stop a process that does not hold the turn. All writers would wait for one that does."""
+    """Suspend a process while it does not hold the turn. Otherwise all writers would wait."""
 
     def stopped() -> bool:
         send(signal.SIGSTOP)
@@ -298,7 +296,7 @@ def stop_outside_the_turn(workspace: Path, send: Callable[[int], None]) -> None:
 
 
 def lines(child: subprocess.Popen[bytes], limit_s: float = LIMIT_S) -> Iterator[str]:
-    """The lines a process prints, as they come; the test fails when one is too long in coming."""
+    """Yield the lines that a process prints. Fail the test if a line does not come in time."""
     assert child.stdout is not None
     pending = b""
     while True:
@@ -313,7 +311,7 @@ def lines(child: subprocess.Popen[bytes], limit_s: float = LIMIT_S) -> Iterator[
         pending += more
 
 
-# --- what holds for every command
+# --- rules for every command
 
 
 def _check(done: Done) -> None:
@@ -329,7 +327,7 @@ def _check(done: Done) -> None:
 
 
 def check_document(done: Done) -> None:
-    """One document on stdout and nothing on stderr; an error object says what its status is."""
+    """Check for one document on stdout and nothing on stderr. A code decides the status."""
     assert done.err == b"", done
     assert done.out.endswith(b"\n"), done
     assert done.out.isascii(), done
@@ -343,7 +341,7 @@ def check_document(done: Done) -> None:
 
 
 def check_answer(value: Any, path: str = "$") -> None:
-    """Absent means absent, and times are RFC 3339 in UTC with milliseconds."""
+    """Check that no member is null, and that times are RFC 3339 in UTC with milliseconds."""
     assert value is not None, f"{path} is null"
     if isinstance(value, list):
         for number, item in enumerate(value):
@@ -351,8 +349,7 @@ def check_answer(value: Any, path: str = "$") -> None:
     if isinstance(value, dict):
         for name, item in value.items():
             check_answer(item, f"{path}.{name}")
-            # What stands in the log is shown as it stands there, and inside a schema or a payload
-            # a member may have any name.
+            # Facts are shown as in the log. In a schema or a payload, members can have any name.
             if (name in TIMES or name.endswith("_at")) and not _foreign(path):
                 assert isinstance(item, str), f"{path}.{name} is {item!r}"
                 assert TIME.fullmatch(item), f"{path}.{name} is {item!r}"
@@ -363,5 +360,5 @@ def _foreign(path: str) -> bool:
 
 
 def steering(text: str) -> list[str]:
-    """Characters that could steer a terminal, or turn the order of what it shows."""
+    """Return the characters that could control a terminal or change the direction of text."""
     return STEERING.findall(text)

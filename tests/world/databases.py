@@ -4,8 +4,8 @@
         remote = PostgresRemote(server.url, "team")
 
 No server outlives the tests. It is the child of a keeper, a process that runs this module as a
-program and ends it when its standard input ends: however the tests end, it does then. A part that
-is missing is an error and never a skipped test.
+program. The keeper ends the server when its own standard input ends, even if the tests crash. A
+missing program is an error, never a skipped test.
 """
 
 import importlib.util
@@ -27,13 +27,13 @@ from typing import Any, Self
 import psutil  # type: ignore[import-untyped]
 
 LIMIT_S = 60.0
-# Below the ports that systems give to whoever connects, so that none of those is in the way when a
-# server comes back to its own.
+# Below the ephemeral ports of operating systems, so that no client takes the port of a server that
+# restarts.
 PORTS = range(20_000, 32_000)
 
 
 class Server(ABC):
-    """A server that can be stopped, killed, paused and started again where it was."""
+    """A server that can be stopped, killed, suspended, and started again with its data."""
 
     ends_cleanly_by = signal.SIGTERM
 
@@ -50,19 +50,19 @@ class Server(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the server."""
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """What starts it in the foreground."""
+        """The command that starts the server in the foreground."""
 
     @abstractmethod
     def _is_ready(self) -> bool:
-        """Whether the process that was started answers."""
+        """Whether the started process answers."""
 
     def start(self) -> None:
-        """Comes back when it answers, with what it kept."""
-        assert self._keeper is None, "it runs already"
+        """Start the server with its data. Return when it answers."""
+        assert self._keeper is None, "the server already runs"
         with open(self._log, "ab") as log:
             self._keeper = keeper = subprocess.Popen(
                 [sys.executable, __file__, *self._command()],
@@ -80,22 +80,22 @@ class Server(ABC):
                 raise AssertionError(f"the server did not start: {log_text.read()[-2000:]}")
 
     def stop(self) -> None:
-        """A clean end: it keeps everything."""
+        """Stop the server cleanly, without a loss."""
         self._signal(self.ends_cleanly_by)
         self._ended()
 
     def kill(self) -> None:
-        """kill -9 of all its processes at one moment."""
+        """Kill all processes of the server with SIGKILL at once."""
         _kill(self._pid)
         self._ended()
 
     def pause(self) -> None:
-        """Its connections stay, new ones are accepted by the system, and nothing answers."""
+        """Suspend the server. Connections stay open, new ones connect, but nothing answers."""
         for process in _stopped(self._pid):
             process.suspend()
 
     def resume(self) -> None:
-        """Goes on where it was paused."""
+        """Resume the suspended server."""
         for process in reversed(_family(self._pid)):
             process.resume()
 
@@ -107,7 +107,7 @@ class Server(ABC):
         self.close()
 
     def close(self) -> None:
-        """Ends it, whatever state it is in."""
+        """End the server in any state."""
         if self._keeper is not None:
             self.kill()
 
@@ -116,11 +116,11 @@ class Server(ABC):
         return os.path.join(self.directory, "server.log")
 
     def _signal(self, number: signal.Signals) -> None:
-        assert self._keeper is not None, "it does not run"
+        assert self._keeper is not None, "the server does not run"
         os.kill(self._pid, number)
 
     def _ended(self) -> None:
-        assert self._keeper is not None, "it does not run"
+        assert self._keeper is not None, "the server does not run"
         self._keeper.wait(LIMIT_S)
         self._forget()
 
@@ -133,7 +133,7 @@ class Server(ABC):
 
 
 class ValkeyServer(Server):
-    """A Valkey that loses nothing it acknowledged, unless `settings` say otherwise."""
+    """A Valkey that loses no acknowledged write, unless `settings` change that."""
 
     DURABLE: Mapping[str, str] = {
         "appendonly": "yes",
@@ -157,7 +157,7 @@ class ValkeyServer(Server):
         return [_valkey(), *(word for name in given for word in (f"--{name}", given[name]))]
 
     def _is_ready(self) -> bool:
-        """Whether it answers at all; before it has read its file, it answers with LOADING."""
+        """Whether it answers to PING. While it reads its file, it answers with LOADING."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), LIMIT_S) as connection:
                 connection.sendall(b"PING\r\n")
@@ -168,7 +168,7 @@ class ValkeyServer(Server):
 
 
 class PostgresServer(Server):
-    """A PostgreSQL as it is after installation, whose one user has a password."""
+    """A PostgreSQL with default settings, whose only user has a password."""
 
     ends_cleanly_by = signal.SIGINT
     DATABASE = "postgres"
@@ -197,7 +197,7 @@ class PostgresServer(Server):
             os.chown(self.data, *_NOBODY)
         words = ["--username", self.USER, "--pwfile", "/dev/stdin", "--auth", "scram-sha-256"]
         words += ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"]
-        # A client repeats a hash this often for each connection, by default 4,096 times.
+        # Clients compute a hash this many times for each connection. The default is 4,096.
         words += ["--set", "scram_iterations=1"]
         made = subprocess.run(
             [*_as_nobody(), _postgres("initdb"), "--pgdata", self.data, *words],
@@ -214,7 +214,7 @@ class PostgresServer(Server):
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": "",
-            # In the directory of the data, because a killed server leaves it behind.
+            # In the data directory, because a killed server does not delete its shared memory.
             "dynamic_shared_memory_type": "mmap",
             **self.settings,
         }
@@ -222,7 +222,7 @@ class PostgresServer(Server):
         return [*_as_nobody(), _postgres("postgres"), "-D", self.data, *words]
 
     def _is_ready(self) -> bool:
-        """Its own notice says so; one of another process is from before it was killed."""
+        """Whether the pid file says ready. It must have this pid, not that of a killed process."""
         try:
             with open(os.path.join(self.data, "postmaster.pid")) as file:
                 lines = file.read().splitlines()
@@ -231,7 +231,7 @@ class PostgresServer(Server):
         return len(lines) == 8 and lines[0] == str(self._pid) and lines[7].strip() == "ready"
 
 
-# --- where the programs are
+# --- paths of the programs
 
 _NOBODY = (65534, 65534)
 
@@ -247,10 +247,10 @@ def _postgres(name: str) -> str:
 
 
 def _program(package: str, *inside: str) -> str:
-    """A program that a package brings along. The package itself is not imported: it is made to
-    manage servers of its own."""
+    """Return the path of a program in a package. Do not import the package, because it would manage
+    servers of its own."""
     found = importlib.util.find_spec(package)
-    assert found is not None, f"the tests need {package}: make ready"
+    assert found is not None, f"the tests need {package}: run make ready"
     assert found.origin is not None
     path = os.path.join(os.path.dirname(found.origin), *inside)
     assert os.access(path, os.X_OK), f"{package} has no {os.path.join(*inside)}"
@@ -258,8 +258,8 @@ def _program(package: str, *inside: str) -> str:
 
 
 def _as_nobody() -> list[str]:
-    """PostgreSQL refuses to run as root. As another user it may still go where only root may,
-    since the tests' directories are root's alone then."""
+    """Return the command that runs PostgreSQL as another user, because it refuses to run as root.
+    It may still access root's files, because the tests' directories belong to root."""
     if os.geteuid() != 0:
         return []
     user, group = map(str, _NOBODY)
@@ -290,7 +290,7 @@ def _until(what: Callable[[], Any]) -> None:
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """A process and its children. PostgreSQL's are each in a group of their own."""
+    """Return a process and its children. PostgreSQL's children are in other process groups."""
     try:
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]
@@ -299,7 +299,7 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _stopped(pid: int) -> list[psutil.Process]:
-    """The same, with the first one stopped before the others are counted: it makes no more."""
+    """Suspend a process, and return it with its children. It then starts no further children."""
     for first in _family(pid)[:1]:
         first.suspend()
     return _family(pid)
@@ -321,7 +321,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _keep(command: list[str]) -> int:
-    """The keeper: starts the server, says its number, and ends it when nobody is there."""
+    """Run the keeper: start the server, print its pid, and kill it when the tests end."""
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     print(server.pid, flush=True)
 

@@ -4,8 +4,8 @@ the outcome in one form.
 A request is a verb and its fields. The client's method, the route, the words of the command and the
 MCP tool of one verb come from the declaration of the verb. The rest is written by hand, without the
 encoders of Interlock: the HTTP request, the MCP tools that combine verbs, and the commands whose
-words are not fields of their verb. `test_doors.py` has the spellings that check the declarations
-themselves.
+words are not fields of their verb. `test_doors.py` has handwritten forms that check the
+declarations.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from world.rows import ROUTED
 
 Fields = dict[str, Any]
 
-# The HTTP status of each code that refuses; every other answer is a 200.
+# The HTTP status of each code of a refusal. Every other answer is a 200.
 STATUSES = {
     400: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH "
     "GATE_HAS_NO_HOLDER",
@@ -58,7 +58,7 @@ STATUS_OF = {code: status for status, codes in STATUSES.items() for code in code
 
 
 class Outcome(NamedTuple):
-    """The answer or the error object, and which of them it is."""
+    """An answer or an error object, and its kind."""
 
     kind: Kind
     answer: Fields
@@ -69,8 +69,8 @@ class Outcome(NamedTuple):
 
 
 def answered(answer: Fields) -> Outcome:
-    """An answer that is no refusal. A plain no has a code, or says that there is a holder, that a
-    check failed, or that a token is unknown or expired."""
+    """Return the outcome of an answer that is not a refusal. A plain no has a code, or reports a
+    holder, a failed check, or an unknown or expired token."""
     is_not = any(answer.get(name) is False for name in ("ok", "known", "active"))
     is_no = "code" in answer or answer.get("claimed") or is_not
     return Outcome("no" if is_no else "done", answer)
@@ -89,16 +89,16 @@ class Workspace(NamedTuple):
     url: str
 
     def token(self, caller: Caller) -> str | None:
-        """The token that a caller shows. The owner needs none beside the file."""
+        """The token of a caller. The owner needs none on the workspace's machine."""
         return None if caller in (OWNER, NOBODY) else self.tokens[caller.sender or ""]
 
     def remote_token(self, caller: Caller) -> str | None:
-        """The token that a caller shows over the network, where the owner needs one."""
+        """The token of a caller over the network, where the owner needs one too."""
         return self.tokens["the owner"] if caller is OWNER else self.token(caller)
 
 
 class Door(Protocol):
-    """A door. A caller at a remote one may be on another machine than the server."""
+    """A door. The caller at a remote door may be on another machine than the server."""
 
     name: str
     family: str
@@ -114,8 +114,8 @@ Way = Literal["directory", "url", "socket"]
 
 
 class Python:
-    """A client of a kind, on the workspace's directory or through a server. A client that is given
-    the directory uses the socket of a server that runs."""
+    """A Python client, on the workspace's directory or through a server. A client with the
+    directory uses the socket of a running server."""
 
     family = "python"
 
@@ -157,7 +157,7 @@ async def _called_async(client: Any, verb: type[Verb], fields: Fields) -> Any:
 # --- the command
 
 ON_THE_FILE = "cli on the file"
-# Commands that a function performs without naming their verb.
+# Commands of a function that does not name its verb.
 PERFORMED = {
     workspace.ListSettings: "settings",
     workspace.ChangeSetting: "settings",
@@ -207,14 +207,14 @@ class CommandLine:
         return outcome
 
     def _own(self, verb: type[Verb], done: Done, at: Workspace) -> Fields:
-        """The verb's own part of the command's answer."""
+        """Return the part of the command's answer that the verb gives."""
         answer: Fields = done.json
         storage = set(answers.Storage.__annotations__)
         if verb is workspace.ShowStatus:
             return {n: v for n, v in answer.items() if n not in {*storage, "credentials"}}
         if verb is workspace.ShowStorage:
             return {name: answer[name] for name in storage if name in answer}
-        if verb is workspace.Examine:  # the command examines files of its machine too
+        if verb is workspace.Examine:  # the command checks files of its machine too
             return answer | {"checks": answer["checks"] - len(doctor.CHECKS)}
         if verb in (identity.Join, identity.RotateToken) and "kept" in answer:
             assert os.path.exists(answer.pop("kept")), done
@@ -229,7 +229,7 @@ class CommandLine:
 def run_command(
     at: Workspace, caller: Caller, verb: type[Verb], fields: Fields, *flags: str
 ) -> Done:
-    """Runs the command of a request as its caller."""
+    """Run the command of a request as its caller."""
     words = [*spelled(verb, fields, at), *flags]
     if caller.claims_to_be is not None:
         words += ["--from", caller.claims_to_be]
@@ -246,7 +246,7 @@ class Words(NamedTuple):
 
 
 def words_of(verb: type[Verb], fields: Fields, at: Workspace) -> Words:
-    """The command of a request. A field is a flag of the command, or else an argument."""
+    """Return the command of a request. Each field is a flag or an argument of the command."""
     given = _typed(verb, dict(fields), at)
     commands = COMMANDS[verb]
     verdict = given.pop("verdict", None)
@@ -270,20 +270,20 @@ def words_of(verb: type[Verb], fields: Fields, at: Workspace) -> Words:
 
 
 def spelled(verb: type[Verb], fields: Fields, at: Workspace) -> list[str]:
-    """The words of a request: its command, its flags, then its arguments."""
+    """Return the words of a request: the command, its flags, then its arguments."""
     command, arguments, flags = words_of(verb, fields, at)
     flat = [word for flag in flags for word in flag if word is not None]
     return [*command.words, *flat, *arguments]
 
 
 def _field(verb: type[Verb], text: str, key: str) -> str:
-    """The field that an argument or a flag fills, or its own name where it fills none."""
+    """Return the field of an argument or a flag, or its own name if it has no field."""
     field = field_of(verb, text)
     return field.name if field is not None else key
 
 
 def _typed(verb: type[Verb], given: Fields, at: Workspace) -> Fields:
-    """The fields in the form that people type, where the words of the command differ from them."""
+    """Convert the fields to the form that people type, where the command's words differ."""
     if verb is mail.SendMessage:
         payload = given.pop("payload")
         text_alone = set(payload) == {"text"} and given.get("type", "send") == "send"
@@ -297,7 +297,7 @@ def _typed(verb: type[Verb], given: Fields, at: Workspace) -> Fields:
     if verb in (mail.ReadMessage, work.ShowEvidence) and "start" in given:
         given["range"] = f"{given.pop('start')}-{given.pop('stop') - 1}"
     if verb is mail.Ask and "timeout_s" in given:
-        assert given.pop("timeout_s") == given["wait_s"], "--wait is both"
+        assert given.pop("timeout_s") == given["wait_s"], "--wait sets both"
     if verb is identity.ReaffirmTokens and not given:
         given["all"] = True
     if verb is identity.ImportTokens:
@@ -312,7 +312,7 @@ def _typed(verb: type[Verb], given: Fields, at: Workspace) -> Fields:
     if verb is claims.CheckPaths:
         given = {"paths": given["paths"]}  # the command finds the repository itself
     if verb is claims.ReportCommit:
-        given = {}  # git names the last commit
+        given = {}  # the command reads the last commit from git
     if verb is work.AddEvidence:
         given = _attached_file(given)
     if verb is workspace.VerifyLog and "checkpoint" in given:
@@ -323,7 +323,7 @@ def _typed(verb: type[Verb], given: Fields, at: Workspace) -> Fields:
 
 
 def _attached_file(given: Fields) -> Fields:
-    """Evidence as people attach it: the command uploads a file itself."""
+    """Convert evidence to the form that people type. The command uploads a file itself."""
     payload = dict(given.pop("payload"))
     given.pop("upload", None)
     value = payload.pop(_VALUE_OF[payload["kind"]])
@@ -331,7 +331,7 @@ def _attached_file(given: Fields) -> Fields:
     return given | {payload["kind"]: value, "task": payload["task_id"]} | about
 
 
-# The member that has the value, of each kind of evidence that can be attached.
+# The member with the value, for each kind of attached evidence.
 _VALUE_OF = {"note": "text", "url": "url", "file": "name"}
 
 
@@ -408,7 +408,7 @@ ToolWords = tuple[str, Callable[[Fields], Fields]]
 
 
 def called(verb: type[Verb], caller: Caller, fields: Fields) -> Fields:
-    """The parameters of a tools/call."""
+    """Return the parameters of a tools/call."""
     tool, translate = TOOLS[verb]
     arguments = translate(dict(fields))
     if caller.claims_to_be is not None:
@@ -417,7 +417,7 @@ def called(verb: type[Verb], caller: Caller, fields: Fields) -> Fields:
 
 
 def _mail(said: Fields) -> Fields:
-    """A payload's members are arguments, and its main text is `text`."""
+    """Convert a payload: its members are arguments, and its main text is `text`."""
     payload = dict(said.pop("payload"))
     main = {"command": "command", "blocker": "what"}.get(said.get("type", "send"), "text")
     return said | {"text": payload.pop(main)} | payload
@@ -442,7 +442,7 @@ def _derived(tool: Tool, bind: Mapping[str, str]) -> ToolWords:
 
 
 def _listed(said: Fields) -> Fields:
-    assert said == {"state": "live"}, "the tool lists what has not ended"
+    assert said == {"state": "live"}, "the tool lists live tasks"
     return {"action": "list"}
 
 
@@ -456,7 +456,7 @@ def _attached(said: Fields) -> Fields:
     return about | {"value": payload[_VALUE_OF[payload["kind"]]]}
 
 
-# The tool of each verb, and how it spells the fields.
+# The tool of each verb, and the function that converts the fields to arguments.
 TOOLS: dict[type[Verb], ToolWords] = {
     **{verb: _task(action) for action, (verb, _) in TASK_ACTIONS.items()},
     mail.SendMessage: ("send", _mail),
@@ -481,7 +481,7 @@ TOOLS: dict[type[Verb], ToolWords] = {
 
 
 def told(result: Fields) -> Outcome:
-    """The outcome in the result of a tools/call."""
+    """Return the outcome in the result of a tools/call."""
     (content,) = result["content"]
     said = result["structuredContent"]
     if not result["isError"]:
@@ -513,7 +513,7 @@ class McpHttp:
 
 
 class McpStdio:
-    """The process `interlock mcp`, which leads to the server; its environment names the caller."""
+    """The process `interlock mcp`, which calls the server. Its environment sets the caller."""
 
     name = "mcp stdio"
     family = "mcp"
@@ -561,14 +561,14 @@ DOORS: tuple[Door, ...] = (
     McpHttp(),
 )
 
-# The verbs that a door offers, where it does not offer all of them. A verb without a command is a
-# part of another command, of `interlock run` or of a hook, or is for programs that show mail.
+# The verbs of the doors that do not offer all of them. A verb without a command is a part of
+# another command, of `interlock run` or of a hook, or is for programs that show mail.
 OFFERED: dict[str, Collection[type[Verb]]] = {"cli": COMMANDS, "mcp": TOOLS}
 
 
 def is_offered(row: Row, door: Door) -> bool:
-    """Whether a door offers the verb of a row, and has words for the request. A verb that names
-    files of the server's machine is not for callers on others."""
+    """Whether a door offers the verb of a row and can express the request. A verb that uses files
+    of the server's machine is not for callers on other machines."""
     if row.verb not in OFFERED.get(door.family, ROUTED):
         return False
     is_excepted = {*row.not_at} & {door.family, door.name}

@@ -1,5 +1,5 @@
-"""Streams of a server's events: a `Stream` that a test reads step by step, and a `Listener` for
-many connections in one event loop, which reconnects when its connection ends.
+"""Streams of a server's events. A test reads a `Stream` step by step. A `Listener` is for many
+connections in one event loop, and reconnects when its connection ends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from world.server import RunningServer
 
 
 class Event(NamedTuple):
-    """An event of a stream; `id` is None for an event that is no fact of the log."""
+    """An event of a stream. `id` is None for an event that is not a fact of the log."""
 
     id: int | None
     kind: str

@@ -22,7 +22,7 @@ LIMIT_S = 60.0
 SETTINGS = os.path.join(".claude", "settings.local.json")
 SERVERS = ".mcp.json"
 WOKEN = 2
-# What the real one takes at the top of an answer.
+# The members that the real client accepts at the top level of an answer.
 MEMBERS = {
     *("continue", "stopReason", "suppressOutput", "systemMessage"),
     *("decision", "reason", "hookSpecificOutput"),
@@ -41,7 +41,7 @@ class Client:
         self._waiting: list[subprocess.Popen[bytes]] = []
         self._is_held = False
 
-    # --- what happens
+    # --- events
 
     def start(self, source: str = "startup", session: str | None = None) -> dict[str, Any]:
         self._session = session or self._session
@@ -68,7 +68,7 @@ class Client:
         return self._run("SessionEnd", reason="other")
 
     def woken(self) -> dict[str, Any]:
-        """What has woken the model, once something has."""
+        """Wait for a wake-up of the model, and return its text."""
         try:
             return {"woken": self._wakes.get(timeout=LIMIT_S)}
         except queue.Empty:
@@ -79,26 +79,26 @@ class Client:
         return {"pids": [hook.pid for hook in self._waiting if hook.poll() is None]}
 
     def shell(self, command: str) -> dict[str, Any]:
-        """A command that the model runs."""
+        """Run a command of the model."""
         done = subprocess.run(
             ["sh", "-c", command], capture_output=True, timeout=LIMIT_S, check=False
         )
         return {"status": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
     def connect(self) -> dict[str, Any]:
-        """Starts the MCP server, which the real one does before its session starts."""
+        """Start the MCP server. The real client does this before its session starts."""
         self._server = self._server or Server()
         return {}
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """A tool of the MCP server that the model calls."""
+        """Call a tool of the MCP server for the model."""
         assert self._server is not None
         return self._server.call(tool, arguments)
 
     # --- hooks
 
     def _run(self, event: str, matched: str = "", **given: Any) -> dict[str, Any]:
-        """Runs the hooks of an event, and gathers what they say to the model."""
+        """Run the hooks of an event, and collect their answers for the model."""
         given |= {"session_id": self._session, "cwd": os.getcwd(), "hook_event_name": event}
         given |= {"transcript_path": os.path.abspath("transcript"), "permission_mode": "default"}
         seen: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def _started(hook: dict[str, Any], given: dict[str, Any]) -> "subprocess.Popen[b
 
 
 def _take(seen: dict[str, Any], event: str, status: int, out: bytes, err: bytes) -> None:
-    """Takes a hook's answer as the client would, and keeps what it would complain of."""
+    """Apply a hook's answer as the client does. Record answers that the client rejects."""
     answer = json.loads(out)
     specific = answer.get("hookSpecificOutput", {})
     fits = answer.keys() <= MEMBERS and specific.get("hookEventName", event) == event

@@ -1,9 +1,9 @@
-"""A fake AI client in a terminal: it draws a prompt as the real client does, takes a bracketed
-paste as one text, and records each byte that it reads and each line that is submitted.
+"""A fake AI client in a terminal. It draws a prompt like the real client, accepts a bracketed paste
+as one text, and records each byte that it reads and each submitted line.
 
 Run as a program: CLIENT MODE DIRECTORY.
 """
-# ruff: noqa: RUF001 - the signs are the clients'
+# ruff: noqa: RUF001 - the real clients use these characters
 
 import json
 import os
@@ -20,7 +20,7 @@ SPINNER = "|/-\\"
 RULE = "─" * WIDTH
 PASTE, PASTED = b"\x1b[200~", b"\x1b[201~"
 
-# The line above the text, the sign before it, the line below, and the text of an empty prompt.
+# The line above the text, the prefix, the line below, and the text of an empty prompt.
 FACES = {
     "claude-code": (RULE, "❯ ", RULE, f'{REVERSE}T{PLAIN}{FAINT}ry "fix the tests"{PLAIN}'),
     "codex": ("", "› ", "", f"{FAINT}Ask Codex to do anything{PLAIN}"),
@@ -42,7 +42,7 @@ ASKING = {
 
 
 class FakeTerminalClient:
-    """Run it in a pane of tmux, to test how Interlock wakes the client that it imitates."""
+    """A client for a tmux pane, to test how Interlock wakes the imitated client."""
 
     def __init__(self, client: str, mode: str, directory: Path) -> None:
         self.client = client
@@ -55,13 +55,13 @@ class FakeTerminalClient:
         self.frames = 0
 
     def draw(self) -> None:
-        """Draw over the last frame line by line, so that a frame in part still shows the prompt."""
+        """Redraw line by line, so that an incomplete frame still shows the prompt."""
         above, sign, below, hint = FACES[self.client]
         lines = list(self.said[-5:])
         if self.mode == "busy":
             lines.append(BUSY[self.client])
         if self.mode == "spinning":
-            # No two frames are alike, however many are drawn between two looks at the screen.
+            # Every frame differs, so that each capture of the screen differs from the last one.
             self.frames += 1
             lines.append(f"{SPINNER[self.frames % len(SPINNER)]} {self.frames}")
         if self.mode == "asking":
@@ -82,7 +82,7 @@ class FakeTerminalClient:
         return "\r\n  ".join(parts)
 
     def take(self, data: bytes) -> None:
-        """Take the bytes of one read, which may end within a paste, a mark or a character."""
+        """Process the bytes of one read, which may end inside a paste, a marker or a character."""
         with (self.directory / "bytes").open("ab") as file:
             file.write(data)
         self.unread += data

@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    """A process with all imports done, from which the tests of MCP fork their commands."""
+    """Start a process that has done all imports. The MCP tests fork their commands from it."""
     with closing(Prepared(tmp_path_factory.mktemp("mcp"))) as prepared:
         yield prepared
 
@@ -50,7 +50,7 @@ def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[ServersByWorkspace | None]:
-    """The servers of the test in its run through servers; None in its run without."""
+    """The servers of the test in its run through servers, or None in its run without."""
     if getattr(request, "param", "direct") == "direct":
         yield None
         return
@@ -64,8 +64,8 @@ _open_node = interlock.local.link.open_node
 
 
 def _unless_served(directory: str, **given: Any) -> Any:
-    """Open the file of a workspace that has no server."""
-    assert not interlock.local.link.is_served(directory), "the server was not asked"
+    """Open a node, but only for a workspace without a server."""
+    assert not interlock.local.link.is_served(directory), "the command did not use the server"
     return _open_node(directory, **given)
 
 
@@ -77,7 +77,7 @@ def place(tmp_path: Path, served: ServersByWorkspace | None) -> Place:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Serve]:
-    """Start servers for new workspaces; they end when the tests of the module have run."""
+    """Start servers for new workspaces. They end after the tests of the module."""
     with ExitStack() as running:
 
         def start(
@@ -114,7 +114,7 @@ def stranger(workspace: ServedWorkspace) -> Caller:
 
 @pytest.fixture(scope="session")
 def first_joined(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The place that each `joined` is a copy of."""
+    """The original of each `joined`."""
     place = Place(tmp_path_factory.mktemp("joined"))
     place.join("otto", "cli")
     place.join("vera", None, "--kind", "human")
@@ -129,14 +129,14 @@ def joined(first_joined: Place, tmp_path: Path, served: ServersByWorkspace | Non
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
-    """The workspace with something for every verb to work on. Tests play rows in copies of it. Its
-    claims last an hour, which a run of all tests may take."""
+    """A workspace with data for every verb. Tests run rows in copies of it. It is created for each
+    module, because its claims last an hour and a run of all tests may take longer."""
     return Furnished(tmp_path_factory.mktemp("furnished"))
 
 
 @pytest.fixture(scope="session")
 def first_shop(first_joined: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """The workshop that each `shop` is a copy of."""
+    """The original of each `shop`."""
     return Workshop(first_joined.copied(tmp_path_factory.mktemp("shop")))
 
 
@@ -155,7 +155,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 @pytest.fixture(scope="session")
 def original_sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    """The sample log that each `sample` is a copy of."""
+    """The original of each `sample`."""
     return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
 
 

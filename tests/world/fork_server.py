@@ -1,7 +1,7 @@
 """A process that imports the server once, and is forked for each server that a test needs.
 
-A server spends most of its start on imports. A fork of this process becomes the same process as
-`interlock up` does, in a tenth of the time. This module is also the program of that process.
+A server spends most of its start on imports. A fork of this process becomes the same server as
+`interlock up` starts, in a tenth of the time. This module is also the program of that process.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ class Running(NamedTuple):
 
 
 class Servers:
-    """Use it to start servers by fork; it starts its process with the first server, and ends all
-    servers when it closes."""
+    """Starts servers by fork. It starts its process with the first server, and ends all servers
+    when it closes."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,7 +49,7 @@ class Servers:
         return Running(told["pid"], told["url"])
 
     def wait(self, server: Running) -> int:
-        """Wait until a server has ended; return its exit status."""
+        """Wait until a server has ended, and return its exit status."""
         return int(self._asked(ends=server.pid)["status"])
 
     def _asked(self, **wanted: Any) -> dict[str, Any]:
@@ -74,14 +74,14 @@ class Servers:
 
 
 class ServersByWorkspace:
-    """Use it to run the commands of one test through servers, one for each workspace."""
+    """The servers of one test, one for each workspace."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self._running: dict[str, Running] = {}
 
     def at(self, workspace: str, environ: Mapping[str, str], cwd: str) -> Running:
-        """The server of a workspace; the first call starts it."""
+        """Return the server of a workspace. The first call starts it."""
         if workspace not in self._running:
             self._running[workspace] = self._servers.start(workspace, environ, cwd)
         return self._running[workspace]
@@ -151,7 +151,7 @@ def _ended(children: set[int]) -> set[int]:
 
 
 def _status(pid: int) -> int:
-    """The exit status of a child; kill the child if it does not end in time."""
+    """Return the exit status of a child. Kill the child if it does not end in time."""
     deadline = time.monotonic() + LIMIT_S
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The one workspace with something for every verb to work on."""
+"""A workspace with data for every verb. The rows of the table run in copies of it."""
 
 import json
 import subprocess
@@ -20,9 +20,10 @@ from world.signed_in_people import let_in
 class Furnished:
     """A workspace, the tokens of its callers, and the names by which rows refer to its content.
 
-    An agent's surface otto-cli, the agent nova, the person vera, the admin dora, lena who may not
-    mail and mira who may only mail have joined. Vera has signed in and let a client act as her, and
-    rita is invited. The callers' directory is a git repository.
+    The senders are otto-cli (a surface of the agent otto), the agent nova, the person vera, the
+    admin dora, lena without the scope mail, and mira with only that scope. Vera has signed in and
+    connected a client that acts as her. Rita is invited. The callers' directory is a git
+    repository.
 
     Dora holds the gate athena and created the tasks: T-1 is open and T-2 depends on it, nova works
     on T-3 and raised a blocker, nova submitted T-4, and dora cancelled T-5."""
@@ -39,7 +40,7 @@ class Furnished:
             self._create_tasks(owner)
             self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
             owner.backup(self.names["backup"])
-            # A list shows an invitation until it expires, and all doors must show the same list.
+            # A list shows an invitation until it expires. All doors must show the same list.
             until(lambda: "tina" not in json.dumps(owner.connections()))
         until(lambda: self._is_expired("late"))
 
@@ -110,7 +111,7 @@ class Furnished:
             for title in ("Say it", "Count it"):
                 dora.create_task(title, criteria=criteria[:1], gates=["athena"])
             dora.create_task("Print it")
-            dora.cancel("T-5", note="nobody prints")
+            dora.cancel("T-5", note="not needed")
         with interlock.connect(workspace, self.tokens["nova"]) as nova:
             said = {"kind": "note", "text": "it works", "task_id": "T-3", "criterion": 1}
             taken = nova.take("T-3")
@@ -126,7 +127,7 @@ class Furnished:
             nova.submit("T-4", self.names["commit"], tree=self.names["tree"])
 
     def copied(self, root: Path, served: ServersByWorkspace | None = None) -> Place:
-        """A copy that keeps the tokens of its senders, so that `--from` can name them."""
+        """Copy the workspace, and store the tokens of its senders in it, for `--from`."""
         place = self.place.copied(root, served)
         store = CredentialStore(str(place.workspace))
         for sender in ("otto-cli", "vera", "dora", "nova", "lena", "mira"):
@@ -147,7 +148,7 @@ class Furnished:
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """The value with its `$names` replaced."""
+    """Return the value with its `$names` replaced."""
     if isinstance(value, dict):
         return {name: filled(inner, names) for name, inner in value.items()}
     if isinstance(value, list | tuple):

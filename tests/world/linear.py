@@ -1,13 +1,12 @@
-"""Checks what callers saw of the claim on one item: could it all have happened one call at a time?
+"""A linearizability check for the calls of one claim.
 
-A history holds where every call can be given an instant between its start and its end such that,
-in the order of those instants, each answer is the one that Interlock's claims give. A call whose
-outcome is unknown may have happened at any time after its start, or never.
+A history is linearizable if each call has an instant between its start and its end so that, in the
+order of these instants, each answer is correct for a claim. A call with an unknown outcome may have
+happened at any time after its start, or never.
 
-The search goes through starts and ends in the order of time. It keeps every standing that the
-calls so far can have led to, and puts a call in its place no earlier than somebody's end makes it
-necessary; when no standing is left, the call that ended there cannot be explained. Nothing here
-knows how Interlock does it.
+The search processes starts and ends in the order of time. It keeps every state that the calls so
+far can have led to. It places a call only when the end of a call requires it. If no state is left,
+the call that ended there is not explained. The check does not use the code of Interlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,17 +19,17 @@ Outcome = Literal["granted", "held", "released", "refused", "free", "unknown"]
 
 
 class Held(NamedTuple):
-    """Who holds the item and by which fence, as an answer says."""
+    """The holder of the item and its fence, according to an answer."""
 
     holder: str
     fence: int
 
 
 class Call(NamedTuple):
-    """A call and its answer, with the times around it; the end of one that is unknown is None.
+    """A call and its answer, with its start and end. A call with an unknown outcome has no end.
 
-    `fence` is what a release presents. A take is granted or held, a release released, refused or
-    free (nobody held it), a check held or free."""
+    `fence` is the fence that a release presents. A take is granted or held. A release is released,
+    refused, or free (the item had no holder). A check is held or free."""
 
     verb: Verb
     caller: str
@@ -42,15 +41,15 @@ class Call(NamedTuple):
 
 
 def lapse(take: Call, lease: int) -> Call:
-    """What the end of a lease may do to the claim that was taken: it is given up, at any time after
-    the lease, or never, as where it was given up or extended before."""
+    """Return the possible expiry of a claim as a call. The claim may end at any time after the
+    lease, or never, because it was released or extended before."""
     fence = take.held.fence if take.held is not None else None
     return Call("release", take.caller, take.start + lease, fence=fence)
 
 
 class Item(NamedTuple):
-    """The claim on an item. Its fence is None where an unknown take gave it and nobody has shown it
-    since; `last` is the highest that was shown, and whatever comes is higher."""
+    """The claim on an item. Its fence is None if an unknown take created it and no answer has shown
+    it since. `last` is the highest fence so far, and each later fence is higher."""
 
     holder: str | None = None
     fence: int | None = None
@@ -58,7 +57,7 @@ class Item(NamedTuple):
 
 
 def after(item: Item, call: Call) -> Item | None:
-    """The item after a call at this instant; None where its answer would have been another."""
+    """Return the item after a call at this instant, or None if the answer would differ."""
     if call.verb == "take":
         return _take(item, call)
     if call.verb == "release":
@@ -92,14 +91,14 @@ def _release(item: Item, call: Call) -> Item | None:
 
 
 def _mine(item: Item, call: Call) -> Item | None:
-    """The item where the caller holds it by the fence it presents, or may do so."""
+    """Return the item if the caller holds it, or may hold it, with the presented fence."""
     if item.holder != call.caller or call.fence is None:
         return item if item.holder == call.caller else None
     return _shown(item, Held(call.caller, call.fence))
 
 
 def _shown(item: Item, held: Held | None) -> Item | None:
-    """The item once an answer has said who holds it; None where that cannot be."""
+    """Return the item after an answer showed its holder, or None if that is impossible."""
     if held is None or held.holder != item.holder:
         return None
     if item.fence is None:
@@ -111,8 +110,8 @@ def _shown(item: Item, held: Held | None) -> Item | None:
 
 
 class Standing(NamedTuple):
-    """What the calls so far can have led to: which of those under way have happened, and which of
-    the unknown ones were needed for it."""
+    """A possible state after the calls so far. `done` are the pending calls that have happened.
+    `used` are the calls with an unknown outcome that the state needs."""
 
     item: Item = Item()
     done: frozenset[int] = frozenset()
@@ -123,14 +122,14 @@ class Standing(NamedTuple):
 
 
 class Best:
-    """Standings of which none is needless: whatever could follow one can follow another that has
-    used less, as an unknown call may still happen later, or never."""
+    """States without redundant ones. A state is redundant if another state has the same item, has
+    done at least the same calls, and has used no further unknown calls."""
 
     def __init__(self) -> None:
         self._kept: dict[Item, list[Standing]] = {}
 
     def add(self, new: Standing) -> bool:
-        """Keeps it unless it is needless; those of less cost come first."""
+        """Add a state unless it is redundant, cheaper states first. Return whether it was added."""
         kept = self._kept.setdefault(new.item, [])
         if any(old.done >= new.done and old.used <= new.used for old in kept):
             return False
@@ -142,8 +141,8 @@ class Best:
 
 
 def unexplained(history: Iterable[Call]) -> Call | None:
-    """The first call, by its end, up to which no order explains what was answered; None where the
-    history holds. Times are all of one clock."""
+    """Return the first call, by its end, that no order explains, or None if the history is
+    linearizable. All times are from one clock."""
     calls = sorted(history, key=lambda call: call.start)
     begun: list[int] = []
     standings = [Standing()]
@@ -168,7 +167,7 @@ def _events(calls: Sequence[Call]) -> Iterator[tuple[int, bool, int]]:
 def _ended(
     calls: Sequence[Call], begun: Sequence[int], standings: Iterable[Standing], number: int
 ) -> list[Standing]:
-    """The standings in which the call has happened, by whatever else had to happen first."""
+    """Return the states in which the call has happened, after the calls that it needs."""
     found, met = Best(), Best()
     arrival = count()
     waiting = [(standing.cost(), next(arrival), standing) for standing in standings]
@@ -184,8 +183,8 @@ def _ended(
 
 
 def _steps(calls: Sequence[Call], begun: Sequence[int], standing: Standing) -> list[Standing]:
-    """What one more call can lead to. Of unknown calls that are alike the first is as good as any;
-    a known answer that fits and changes nothing is best given at once."""
+    """Return the states after one more call. Of equal unknown calls, try only the first. Place a
+    call at once if its answer matches and it changes nothing."""
     steps: list[Standing] = []
     tried: set[Call] = set()
     for number in begun:

@@ -1,7 +1,7 @@
-"""The official MCP client at every entrance of the door: a process on stdio, a Unix socket, HTTP.
+"""The official MCP client over every transport: a process on stdio, a Unix socket, HTTP.
 
-Each entrance is opened on a workspace of the test's own, for both families of revisions: "legacy"
-shakes hands, "2026-07-28" does not.
+Each test opens a transport to its own workspace, for both families of revisions: "legacy" has a
+handshake, "2026-07-28" has none.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from world.workspace import join
 LIMIT_S = 60.0
 MODES = ("legacy", "2026-07-28")
 ENTRANCES = ("stdio", "stream", "http")
-# What a client starts for itself: an entrance too, and one that takes a second to open.
+# The command that a client starts. It takes a second to start.
 PROCESS = (sys.executable, "-m", "interlock.doors.mcp")
 
 
 def awaited(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """A test that is told as a coroutine, and must come to its end."""
+    """Run a coroutine as a test, with a time limit."""
 
     @functools.wraps(story)
     def told(*arguments: Any, **named: Any) -> None:
@@ -61,14 +61,14 @@ def awaited(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Waits for a condition, with a limit."""
+    """Wait for a condition, with a time limit."""
     async with asyncio.timeout(LIMIT_S):
         while not await condition():
             await asyncio.sleep(0.02)
 
 
 class Said(NamedTuple):
-    """What a tool answered."""
+    """The answer of a tool."""
 
     error: bool
     text: str
@@ -91,7 +91,7 @@ class Caller:
         return said(await self.client.call_tool(tool, arguments))
 
     async def ok(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The answer of a call that is not refused."""
+        """Return the answer of a call that must not be refused."""
         result = await self(tool, **arguments)
         assert not result.error, result
         return result.answer
@@ -106,9 +106,9 @@ def said(result: Any) -> Said:
 
 
 class McpWorkspace:
-    """A workspace for MCP clients, where otto-cli, the agent nova and the person vera have joined.
+    """A workspace for MCP clients, with the senders otto-cli, nova (an agent) and vera (a person).
 
-    Its node is open only while it is `live`, since a client's process opens the file itself."""
+    Its node is open only inside `live`, because a client's process opens the file itself."""
 
     def __init__(self, tmp_path: Path, prepared: Prepared) -> None:
         self.prepared = prepared
@@ -136,7 +136,7 @@ class McpWorkspace:
 
     @asynccontextmanager
     async def entrance(self, kind: str, live: LiveNode) -> AsyncIterator["Entrance"]:
-        """A way in for many clients."""
+        """Open a transport for many clients."""
         async with AsyncExitStack() as stack:
             place = ""
             if kind == "stream":
@@ -173,7 +173,7 @@ class Entrance(NamedTuple):
     @staticmethod
     @asynccontextmanager
     async def over(opened: "Line", mode: str) -> AsyncIterator[Caller]:
-        """A client over a connection that is open already."""
+        """Start a client over an open connection."""
         async with Client(transport(opened), mode=mode) as client:
             yield Caller(client)
 
@@ -193,7 +193,7 @@ class Entrance(NamedTuple):
 
 @asynccontextmanager
 async def unix_socket(workspace: McpWorkspace, live: LiveNode) -> AsyncIterator[str]:
-    """A socket on which each connection says first whose it is, as the bridge's does."""
+    """Serve a socket. The first line of each connection names its sender, as with the bridge."""
     clients: set[asyncio.Task[Any]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -246,7 +246,7 @@ async def line(path: str, hello: str) -> Line:
 
 @asynccontextmanager
 async def lines(path: str, hello: str) -> AsyncIterator[Any]:
-    """The transport that the official client needs, over a socket."""
+    """Connect to a socket, and yield the transport for the official client."""
     opened = await line(path, hello)
     async with transport(opened) as streams:
         yield streams
@@ -289,7 +289,7 @@ def identify(scope: Scope) -> Credentials:
 
 @asynccontextmanager
 async def http_server(live: LiveNode) -> AsyncIterator[str]:
-    """A server process's part of it: the application behind its guard, on a free port."""
+    """Serve the MCP application behind its guard on a free port, as the server process does."""
     mounted = Mounted(live, identify)
     app = Guard(mounted, Metrics(), loopback=True)
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none")

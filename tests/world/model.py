@@ -1,9 +1,8 @@
-"""A workspace as plain lists and dictionaries: what the node must answer, and what it must record.
+"""A model of a workspace with plain lists and dictionaries. It predicts answers and facts.
 
-The model is told the log's time and what is asked, and says the answer and the facts that the log
-gains. It shares no code with the rulebook. Ids are the one thing it cannot foresee; it learns them
-from the facts. Where several of the rulebook's answers would do, the machine that drives the model
-does not ask.
+The model gets the log's time and a request, and returns the answer and the new facts of the log. It
+shares no code with the rules. It cannot predict ids, so it learns them from the facts. The state
+machine that drives the model skips requests for which the rules allow several answers.
 """
 
 import re
@@ -54,7 +53,7 @@ RECORDED = {"IDENTITY_MISMATCH", "MISSING_SCOPE", "STALE_FENCE"}
 REFUSALS_A_MINUTE = 20
 HANDED_OVER_MS = 30_000
 
-# A glob is the files that it covers, of a repository that holds only these.
+# The files that each glob covers, in a repository with only these files.
 COVERS = {
     "src": {"src", "src/a.py", "src/b.py", "src/x/c.py"},
     "src/**": {"src", "src/a.py", "src/b.py", "src/x/c.py"},
@@ -86,7 +85,7 @@ NEEDS = {
     TakeOverClaim: "claim",
     StopWaiting: "claim",
 }
-LOOKS = {
+READ_ONLY = {
     FindAnswer,
     ListInbox,
     ReadMessage,
@@ -103,7 +102,7 @@ FOR_THE_OWNER = {
 
 
 class Refused(Exception):
-    """The model refuses too, with this code."""
+    """The model refuses the request with this code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -186,7 +185,7 @@ class Claim:
 
     @property
     def essence(self) -> Answer:
-        """What a claim's view must say of it."""
+        """The members that the view of the claim must have."""
         said: Answer = {"holder": "@" + self.holder[0], "session": self.holder[1]}
         said |= {"item": self.target.item, "repo": self.target.repo, "fence": self.fence}
         paths = sorted(self.target.paths) or None
@@ -202,7 +201,7 @@ class Waiter:
 
 @dataclass
 class Model:
-    """See the module. `facts` are those of the last call: kind, and what must stand in them."""
+    """See the module. `facts` are those of the last call: the kind and the expected members."""
 
     now: int = 0
     seq: int = 1
@@ -221,17 +220,17 @@ class Model:
     waiting: list[Waiter] = field(default_factory=list)
     fence: int = 0
 
-    # --- the path of an act
+    # --- the path of a request
 
     def pass_time(self, now: int) -> None:
-        """Time has passed. What ended by it is recorded by whoever looks, unless nobody may."""
+        """Set the time, and record the expiries that the node records, unless it is paused."""
         self.now, self.facts = now, []
         if not self.paused:
             self._expire_mail()
             self._expire_claims()
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
-        """The answer, or `Refused`. Time has been passed before."""
+        """Return the answer, or raise `Refused`. Call `pass_time` before."""
         self.facts = []
         caller: Caller | None = None
         try:
@@ -240,7 +239,7 @@ class Model:
             self._authorize(caller, act)
             return VERBS[type(act)](self, caller, act)
         except Refused as refused:
-            assert not self.facts, "a refused act has recorded something"
+            assert not self.facts, "a refused request has recorded a fact"
             if caller is not None and refused.code in RECORDED and not self.paused:
                 self._record_refusal(caller, refused.code)
             raise
@@ -273,7 +272,7 @@ class Model:
         needed = NEEDS.get(type(act))
         if needed is not None and needed not in caller.scopes:
             raise Refused("MISSING_SCOPE")
-        if self.paused and type(act) not in LOOKS | WHILE_PAUSED:
+        if self.paused and type(act) not in READ_ONLY | WHILE_PAUSED:
             raise Refused("PAUSED")
 
     def _record_refusal(self, caller: Caller, code: str) -> None:
@@ -417,7 +416,7 @@ class Model:
     # --- mail
 
     def counts(self, box: str) -> tuple[int, int]:
-        """Open and unread mail of one mailbox."""
+        """Return the numbers of open and unread messages of one mailbox."""
         states = [m.deliveries[box].state for m in self.messages.values() if box in m.deliveries]
         return sum(s not in CLOSED for s in states), sum(s in UNREAD for s in states)
 
@@ -753,7 +752,7 @@ class Model:
             self._serve()
 
     def _serve(self) -> None:
-        """What is free goes to the first in the queue; nobody overtakes one whose turn it is."""
+        """Grant free targets in the order of the queue. No waiter overtakes an earlier one."""
         blocked: list[Waiter] = []
         for waiter in list(self.waiting):
             if waiter.lease <= self.now:

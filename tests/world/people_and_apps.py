@@ -20,7 +20,7 @@ import httpx2
 from world.commandline import LIMIT_S
 from world.server import RunningServer
 
-PASSWORD = "a sentence that nobody guesses"
+PASSWORD = "a sentence that is hard to guess"
 REDIRECT = "https://client.example/callback"
 VERIFIER = "a-verifier-as-long-as-the-standard-wants-it-to-be"
 Fields = dict[str, str]
@@ -45,7 +45,7 @@ def hidden(page: httpx2.Response, name: str = "form") -> str:
 
 
 def fields_of(page: httpx2.Response) -> Fields:
-    """The fields that an unchanged form would send: hidden ones, and boxes that are checked."""
+    """Return the fields of an unchanged form: hidden ones, and checked boxes."""
     sent: Fields = {}
     for tag in re.findall(r"<input [^>]*>", page.text):
         pairs = re.findall(r'([a-z]+)="([^"]*)"', tag)
@@ -56,12 +56,12 @@ def fields_of(page: httpx2.Response) -> Fields:
 
 
 class Caller:
-    """Use it for HTTP requests that follow no redirect; `url` is the address in the Host header."""
+    """A client for HTTP requests that follow no redirect. `url` sets the Host header."""
 
     def __init__(self, served: RunningServer, url: str | None = None) -> None:
         self.served = served
         self.url = url or served.url
-        # No connection stays open, because no test closes the client before the server ends.
+        # Keep no connection open, because tests do not close the client before the server ends.
         limits = httpx2.Limits(max_keepalive_connections=0)
         self.http = httpx2.Client(
             base_url=served.url,
@@ -72,7 +72,7 @@ class Caller:
         )
 
     def at(self, served: RunningServer) -> Self:
-        """The same caller at another server that has the same address."""
+        """Return the same caller at another server with the same address."""
         other = copy.copy(self)
         Caller.__init__(other, served, self.url)
         other.http.cookies = self.http.cookies
@@ -86,7 +86,7 @@ class Caller:
 
 
 class Browser(Caller):
-    """Use it for a person: it keeps cookies, and names the origin of a form."""
+    """A person's browser. It stores cookies, and sends the origin of a form."""
 
     def __init__(self, served: RunningServer, url: str | None = None) -> None:
         super().__init__(served, url)
@@ -96,7 +96,7 @@ class Browser(Caller):
         return self.post(target, fields, **{"Origin": self.url, **headers})
 
     def invited(self, name: str, *words: str) -> str:
-        """Invite a person; return the path of the invitation's page."""
+        """Invite a person, and return the path of the invitation's page."""
         return str(self.served.place.ok("invite", name, *words)["path"])
 
     def join(self, name: str, *words: str) -> "Browser":
@@ -117,7 +117,7 @@ class Browser(Caller):
         return self.submit("/person/sign-out", {"form": hidden(self.get("/person"))})
 
     def consent(self, target: str, sender: str | None = None, **more: str) -> httpx2.Response:
-        """Allow a connection that an app asks for, as one of the senders on the page."""
+        """Allow a connection that an app requests, as one of the senders on the page."""
         page = self.get(target)
         assert page.status_code == 200, page.text
         chosen = {"sender": sender or f"own {self.name}", "answer": "allow"}
@@ -125,7 +125,7 @@ class Browser(Caller):
 
 
 class App(Caller):
-    """Use it for an OAuth app: it registers itself, and names its registration in each request."""
+    """An OAuth app. It registers itself, and sends its registration in each request."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class App(Caller):
         return self.http.post("/register", json=metadata)
 
     def wish(self, **changes: str | None) -> Fields:
-        """The parameters for /authorize; a change to None leaves a parameter out."""
+        """Return the parameters for /authorize. A change to None omits a parameter."""
         wish: Changes = {
             "response_type": "code",
             "client_id": self.id,
@@ -167,7 +167,7 @@ class App(Caller):
         return self.get("/authorize", self.wish(**changes))
 
     def asks(self, **changes: str | None) -> str:
-        """Ask for authorization; return the path where the person consents."""
+        """Request authorization, and return the path where the person consents."""
         sent = self.authorize(**changes)
         assert sent.status_code == 302, sent.text
         there = urlsplit(sent.headers["location"])
@@ -219,7 +219,7 @@ class App(Caller):
 
 
 class ConnectedApp:
-    """Use it for an OAuth app with tokens; `refresh` replaces them."""
+    """An OAuth app with tokens. `refresh` replaces them."""
 
     def __init__(self, app: App, given: dict[str, Any]) -> None:
         self.app = app
@@ -235,7 +235,7 @@ class ConnectedApp:
         self.take(given.json())
 
     def whoami(self, **headers: str) -> httpx2.Response:
-        """Ask the HTTP door for the sender of the token."""
+        """Request the sender of the token over HTTP."""
         said = {"Authorization": f"Bearer {self.token}", **headers}
         return self.app.get("/v1/whoami", None, **said)
 
@@ -254,5 +254,5 @@ def call_tool(caller: Caller, token: str | None, name: str, **arguments: Any) ->
 
 
 def _said(headers: Fields) -> Fields:
-    """Headers with hyphens, from names that have underscores."""
+    """Return headers whose names have hyphens instead of underscores."""
     return {name.replace("_", "-"): value for name, value in headers.items()}

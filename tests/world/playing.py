@@ -1,5 +1,5 @@
-"""Plays a row of the table at one door, in a fresh copy of the furnished workspace, and makes the
-outcome comparable between doors."""
+"""Run a row of the table at one door, in a new copy of the furnished workspace, and make the
+outcomes of the doors comparable."""
 
 import difflib
 import json
@@ -36,9 +36,8 @@ WORDS: dict[str, Words] = {"http": http_words, "mcp": mcp_words}
 
 
 class Played(NamedTuple):
-    """The answer of a door, and the entries that the log has since then, with their bodies.
-    `raw` is the answer as the door gave it, and `worded` the answer in the words of each family of
-    doors."""
+    """The answer of a door, and the new entries of the log with their bodies. `raw` is the answer
+    as the door gave it. `worded` is the answer in the words of each family of doors."""
 
     family: str
     kind: Kind
@@ -74,7 +73,7 @@ class Stage:
         self.before = place.entries()
 
     def call(self, row: Row, request: Callable[[Workspace, Caller, type[Verb], Any], T]) -> T:
-        """Sends the request of the row, and takes the row's other step meanwhile."""
+        """Send the request of the row. Run the row's `meanwhile` step concurrently."""
         helper = _helping(self.workspace, row.meanwhile, self.names) if row.meanwhile else None
         fields = filled(dict(row.fields), self.names)
         result = request(self.workspace, row.caller, row.verb, fields)
@@ -88,8 +87,8 @@ class Stage:
 
 
 class Stages:
-    """The workspaces in which a row is played at one door after the other. A request that wrote
-    nothing leaves its workspace to the next door."""
+    """The workspaces in which a row runs at one door after the other. If a request wrote nothing,
+    the next door uses the same workspace."""
 
     def __init__(self, row: Row, furnished: Furnished, root: Path, servers: Servers) -> None:
         self._row, self._furnished, self._root, self._servers = row, furnished, root, servers
@@ -104,7 +103,7 @@ class Stages:
         self._stack.close()
 
     def play(self, door: Door) -> Played:
-        """The row at a door, made comparable."""
+        """Run the row at a door, and return the comparable outcome."""
         minute = time.time() // 60
         played = self._played(door)
         if self._row.in_a_minute and minute != time.time() // 60:
@@ -142,7 +141,7 @@ def _played(row: Row, door: Door, furnished: Furnished, stage: Stage) -> Played:
 
 
 def _facts(place: Place, after: int) -> list[Any]:
-    """The entries of the log after a position, read from the file itself."""
+    """Return the entries of the log after a position, read from the file."""
     query = "SELECT header, body FROM log LEFT JOIN bodies USING (seq) WHERE seq > {} ORDER BY seq"
     found = place.query(query.format(after))
     return [json.loads(header) | {"body": _text(body, place)} for header, body in found]
@@ -154,7 +153,7 @@ def _text(body: Any, place: Place) -> Any:
     said = json.loads(body)
     payload = said.get("payload", {})
     is_passing = "expires_at" in payload or str(place.root) in json.dumps(payload)
-    return said | {"sha256": "<of a time or a place>"} if is_passing else said
+    return said | {"sha256": "<depends on time or path>"} if is_passing else said
 
 
 def _client(workspace: Workspace, caller: Caller) -> Client:
@@ -172,8 +171,8 @@ def _made(step: Step, names: Mapping[str, Any]) -> Any:
 
 
 def _helping(workspace: Workspace, meanwhile: Meanwhile, names: dict[str, Any]) -> threading.Thread:
-    """Takes a step while the door waits. Both clients are made before the door is called, because
-    a call changes the environment."""
+    """Run a step while the door waits. Create both clients before the call of the door, because the
+    call changes the environment."""
     when, step = meanwhile
     watcher, actor = _client(workspace, OWNER), _client(workspace, step.caller)
     watcher.status()
@@ -194,11 +193,11 @@ def _part(answer: Any, path: str) -> Any:
     return answer
 
 
-# --- the doors compared
+# --- the comparison of the doors
 
 
 def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played]) -> None:
-    """Checks that each door has the outcome of the row, and that all doors have the same."""
+    """Check that each door has the outcome of the row, and that all outcomes are equal."""
     for remedy in remedies(outcomes[next(iter(outcomes))].raw):
         check_remedy(remedy)
     for name, outcome in outcomes.items():
@@ -206,7 +205,7 @@ def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played
         missing = _missing(furnished.filled(row.has), outcome.answer)
         assert not missing, (name, missing, outcome)
     first, *others = outcomes
-    assert others, "one door alone shows nothing"
+    assert others, "a comparison needs two doors"
     for name in others:
         played = outcomes[name]
         expected = outcomes[first]
@@ -216,8 +215,8 @@ def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played
 
 
 def _missing(part: Any, whole: Any, path: str = "answer") -> list[str]:
-    """The differences between an answer and the part that it must have. No answer has nulls: a
-    member that is None in the part is absent in the answer."""
+    """Return the differences between an answer and its required part. Answers have no nulls: a
+    member with None in the part must be absent."""
     if isinstance(part, dict) and isinstance(whole, dict):
         members = part.items()
         return [m for n, inner in members for m in _missing(inner, whole.get(n), f"{path}.{n}")]
@@ -243,7 +242,7 @@ def _shown(row: Row, played: Played) -> list[str]:
 
 
 def remedies(value: Any) -> Iterator[Remedy]:
-    """The remedies in an answer of a client that opened the workspace's file."""
+    """Yield the remedies in an answer of a client that opened the workspace's file."""
     if isinstance(value, Remedy):
         yield value
     elif isinstance(value, dict):
@@ -254,7 +253,7 @@ def remedies(value: Any) -> Iterator[Remedy]:
 
 
 def check_remedy(remedy: Remedy) -> None:
-    """Checks that the command exists, and that the tool takes the arguments."""
+    """Check that the command exists, and that the tool accepts the arguments."""
     if remedy.request is None:
         return
     words = shlex.split(remedy)
@@ -275,16 +274,16 @@ UNKNOWN = re.compile(
     r"|(?P<workspace>\b[0-9a-f]{16}\b)"
 )
 SECONDS = re.compile(r"\bin \d+ s\b")
-# Members whose value is the door's own, or depends on the moment.
-PASSING = {
+# Members whose value depends on the door or on the time.
+VARYING = {
     *("adapter", "bytes", "checkpoint", "confirmed_s_ago", "digest", "header"),
     *("last_seen", "lease", "left_s", "now", "nth", "retry_after_s", "seen_s_ago"),
 }
 
 
 class Comparable:
-    """Answers without the parts that must differ. Times are left out, or counted from the one
-    before. New ids and secrets are numbered in their order, so that equal ones stay equal."""
+    """Removes the parts of answers that must differ. It replaces times, or makes them relative to
+    the one before. It numbers new ids and secrets in their order, so that equal ones stay equal."""
 
     def __init__(self, workspace: Workspace, furnished: Furnished) -> None:
         self._root = str(workspace.place.root)
@@ -307,10 +306,10 @@ class Comparable:
     def _member(self, name: str, value: Any, since: Any) -> Any:
         if name == "sha256":
             return value
-        if name in PASSING:
+        if name in VARYING:
             return f"<{name}>"
         if name == "reach" and value == "offline":
-            return "waits"  # as before the furnished workspace grew old
+            return "waits"  # the value while the furnished workspace was new
         if (name in ("at", "until") or name.endswith("_at")) and isinstance(value, int):
             return "<time>"
         if name == "expires_at" and since is not None:
@@ -324,6 +323,6 @@ class Comparable:
 
 
 def _minutes(since: str, until: str) -> int:
-    """To ten of them: on a busy machine what is done between two calls may take one or two."""
+    """Return minutes, rounded to ten. On a busy machine, the time between two calls varies."""
     took = datetime.fromisoformat(until) - datetime.fromisoformat(since)
     return 10 * round(took.total_seconds() / 600)

@@ -1,9 +1,9 @@
 """Processes that serve MCP on stdio, for tests that need many of them.
 
-One that starts by itself spends a second on imports. Here one process does that once, and is forked
-for each: what it becomes is the process that `python -m interlock.doors.mcp` becomes. The command
-that a client starts is a small one, which hands over its standard streams, its environment and
-where it stands, and ends as the process ends that has them then.
+A new process spends a second on imports. So one process does the imports once, and forks for each
+client. The fork runs the same code as `python -m interlock.doors.mcp`. The client starts a small
+command, which passes its standard streams, environment and directory to the fork, and exits with
+the fork's status.
 """
 
 import gc
@@ -21,14 +21,14 @@ LIMIT_S = 60.0
 
 
 class Prepared:
-    """The process that is forked. It is made when it is first wanted, and ends with the tests."""
+    """The process that forks. It starts on first use, and ends with the tests."""
 
     def __init__(self, directory: Path) -> None:
         self._path = str(directory / "socket")
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self, *words: str) -> list[str]:
-        """What a client starts in the place of `python -m interlock.doors.mcp`."""
+        """Return the command that a client starts instead of `python -m interlock.doors.mcp`."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, self._path],
@@ -63,7 +63,7 @@ def _hand_over(path: str, words: list[str]) -> int:
 
 
 def _main(path: str) -> None:
-    """Forks for everybody who comes, until its input ends."""
+    """Fork for each connection, until the input ends."""
     for name in ("interlock.doors.mcp.__main__", "anyio._backends._asyncio"):
         importlib.import_module(name)
     gc.collect()

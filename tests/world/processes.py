@@ -1,4 +1,4 @@
-"""Processes for crash tests and races: workers with a node of their own, and real commands."""
+"""Processes for crash tests and races: workers with their own node, and commands."""
 
 import contextlib
 import fcntl
@@ -23,11 +23,11 @@ Json = dict[str, Any]
 
 
 class Ended(AssertionError):
-    """The worker ended while an answer was awaited."""
+    """The worker ended before it answered."""
 
 
 class Worker:
-    """A process with a node of its own. Every wait has a limit, and it never outlives its block."""
+    """A process with its own node. Every wait has a limit, and the process ends with its block."""
 
     def __init__(self, *words: str) -> None:
         self._process = subprocess.Popen(
@@ -53,30 +53,30 @@ class Worker:
         return self.hear()
 
     def hear(self, limit_s: float = LIMIT_S) -> Json:
-        """The next line it writes."""
+        """Return the next answer."""
         line = self.line(time.monotonic() + limit_s)
         if line is None:
-            raise AssertionError(f"process {self.pid} has said nothing for {limit_s} s")
+            raise AssertionError(f"process {self.pid} has written nothing for {limit_s} s")
         if not line:
             raise Ended(f"process {self.pid} ended with status {self._process.wait(LIMIT_S)}")
         answer: Json = json.loads(line)
         return answer
 
     def line(self, deadline: float) -> bytes | None:
-        """The next line; None when the deadline came first, and nothing after its end."""
+        """Return the next line, None after the deadline, or b"" after the end of the process."""
         while b"\n" not in self._unread:
             left = max(0.0, deadline - time.monotonic())
             if not select.select([self._output], [], [], left)[0]:
                 return None
             data = os.read(self._output.fileno(), 1 << 16)
             if not data:
-                return b""  # a line that was cut off by the end was not said
+                return b""  # an incomplete last line does not count
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return line + b"\n"
 
     def stopped(self) -> bool:
-        """Whether it stopped since this was asked last."""
+        """Whether the process was suspended since the last call."""
         pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
         return pid != 0 and os.WIFSTOPPED(status)
 
@@ -84,7 +84,7 @@ class Worker:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """kill -9, and the end of it."""
+        """Kill the process with SIGKILL, and wait for its end."""
         self._process.kill()
         self._process.wait(LIMIT_S)
 
@@ -113,20 +113,20 @@ class Worker:
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[list[Worker]]:
-    """Several workers, started together and all ended, however the test goes."""
+    """Start several workers. All of them end with the block."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Worker()) for _ in range(count)]
 
 
 class Gate:
-    """Holds workers back until all of them are there, then lets them go at the same instant."""
+    """Starts several workers at the same instant."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def race(self, racers: Mapping[Worker, Json], **request: Any) -> list[Json]:
-        """Their answers to one request, each with members of its own, done by all at once."""
+        """Run one request on all workers at once, each with its own members. Return the answers."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         for racer, own in racers.items():
             racer.tell(gate=self.path, **request, **own)
@@ -140,7 +140,7 @@ class Gate:
 
 
 def environment(directory: str, home: str) -> dict[str, str]:
-    """What a command sees: this workspace, a home of its own, and no session of ours."""
+    """Return the environment of a command: this workspace, its own home, and no session."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK")}
     return kept | {"HOME": home, "INTERLOCK_WORKSPACE": directory}
 

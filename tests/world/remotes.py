@@ -1,7 +1,7 @@
-"""Workspaces on real servers, and those who write there without Interlock.
+"""Workspaces on real engines, and intruders that write to an engine without Interlock.
 
-`postgres` and `valkey` are one server each for a test process; a test has a workspace of its own
-there. `remote` runs a test on each of them. A test that ends servers has a server of its own.
+`postgres` and `valkey` are one server each for a test process. Each test has its own workspace
+there. `remote` runs a test on each of them. A test that ends servers has its own server.
 """
 
 import os
@@ -22,28 +22,28 @@ ENGINES = ("postgres", "redis")
 
 
 class Intruder(Protocol):
-    """Whoever has the engine's password, and uses the engine's own client."""
+    """An attacker with the engine's password, who uses the engine's own client."""
 
     def put(self, entry: Sealed) -> None:
-        """Adds an entry as it is."""
+        """Add an entry without a check."""
 
     def put_nonsense(self, seq: int) -> None:
-        """Adds what is not even an entry."""
+        """Add data that is not an entry."""
 
     def replace(self, entries: list[Sealed]) -> None:
-        """Puts these in place of the whole log; bodies stay."""
+        """Replace the whole log with these entries. Bodies stay."""
 
     def is_turn_free(self) -> bool:
-        """Whether nobody has the turn."""
+        """Whether no node has the turn."""
 
     def cut(self) -> None:
-        """Ends every other connection."""
+        """End every other connection."""
 
     def close(self) -> None: ...
 
 
 class Remotes:
-    """Makes remotes of one fresh workspace, and ends them with the test."""
+    """Opens remotes of one new workspace, and closes them with the test."""
 
     def __init__(self, kind: str, server: Server) -> None:
         self.kind = kind
@@ -52,7 +52,7 @@ class Remotes:
         self._opened: list[Remote | Intruder] = []
 
     def __call__(self, *, port: int | None = None, workspace: str | None = None) -> Remote:
-        """Another remote; through another port, where one is given."""
+        """Open another remote, through another port if given."""
         url = self.server.url.replace(f":{self.server.port}/", f":{port or self.server.port}/")
         kind: type[PostgresRemote | RedisRemote] = (
             PostgresRemote if self.kind == "postgres" else RedisRemote
@@ -75,7 +75,7 @@ class Remotes:
 
 
 class PostgresIntruder:
-    """With a connection of its own; the workspace's tables are there once a remote was used."""
+    """An intruder with its own connection. The tables exist after the first use of a remote."""
 
     def __init__(self, url: str, workspace: str) -> None:
         self.db = psycopg.connect(url, autocommit=True)
@@ -119,7 +119,7 @@ class PostgresIntruder:
 
 
 class RedisIntruder:
-    """With a connection of its own."""
+    """An intruder with its own connection."""
 
     def __init__(self, url: str, workspace: str) -> None:
         self.db = redis.Redis.from_url(url)
@@ -157,21 +157,21 @@ class RedisIntruder:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A PostgreSQL that tests share, started when one asks for it."""
+    """A PostgreSQL that tests share, started on first use."""
     with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    """A Valkey that tests share, started when one asks for it."""
+    """A Valkey that tests share, started on first use."""
     with ValkeyServer(tmp_path_factory.mktemp("valkey")) as server:
         yield server
 
 
 @pytest.fixture(params=ENGINES)
 def remote(request: pytest.FixtureRequest) -> Iterator[Remotes]:
-    """Makes remotes of one fresh workspace on a shared server, on each kind of engine."""
+    """Open remotes of one new workspace on a shared server, for each kind of engine."""
     server = request.getfixturevalue("postgres" if request.param == "postgres" else "valkey")
     remotes = Remotes(request.param, server)
     yield remotes
@@ -180,7 +180,7 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remotes]:
 
 @pytest.fixture(params=ENGINES)
 def own_remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remotes]:
-    """The same on a server of the test's own, which it may end."""
+    """Open remotes on the test's own server, which it may end."""
     kind = PostgresServer if request.param == "postgres" else ValkeyServer
     with kind(tmp_path / "server") as server:
         remotes = Remotes(request.param, server)

@@ -1,7 +1,7 @@
 """A row of the table over all verbs, and the callers and steps that rows share.
 
-The rows are in `world/rows`, a file for each room. `world/furnished.py` is the workspace that a row
-begins in; its names stand in rows with a dollar.
+The rows are in `world/rows`, a file for each room. A row runs in a copy of the workspace of
+`world/furnished.py`. Rows refer to names of that workspace with a dollar.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ NOTHING: Fields = MappingProxyType({})
 
 
 class Caller(NamedTuple):
-    """The sender whose token a request shows, and its session. `claims_to_be` is the sender that
-    the request names."""
+    """The sender whose token a request has, and its session. `claims_to_be` is the sender that the
+    request names."""
 
     sender: str | None
     session: str | None = None
     claims_to_be: str | None = None
 
 
-# The owner may write the workspace's file. The anonymous caller shows no token.
+# The owner has write access to the workspace's file. The second caller has no token.
 OWNER = Caller("the owner")
 NOBODY = Caller(None)
 OTTO, VERA, DORA = Caller("otto-cli"), Caller("vera"), Caller("dora")
@@ -41,8 +41,8 @@ S1, S2 = Caller("otto-cli", "s-1"), Caller("otto-cli", "s-2")
 
 
 class Step(NamedTuple):
-    """A request that precedes the row's own, at every door through the Python client. `keeps` names
-    parts of its answer by their path; later fields refer to a name with a dollar."""
+    """A request before the row's own request, always through the Python client. `keeps` names parts
+    of its answer by their path. Later fields refer to a name with a dollar."""
 
     caller: Caller
     verb: type[Verb]
@@ -51,8 +51,8 @@ class Step(NamedTuple):
 
 
 class Meanwhile(NamedTuple):
-    """A step that is taken while the door waits, as soon as `when` returns something true. Its
-    fields refer to that as `$seen`."""
+    """A step that runs while the door waits, as soon as `when` returns a true value. Its fields
+    refer to that value as `$seen`."""
 
     when: Callable[[Client], Any]
     step: Step
@@ -61,10 +61,10 @@ class Meanwhile(NamedTuple):
 class Row(NamedTuple):
     """A request, its caller, and its outcome.
 
-    `has` is a part of the answer, in which None means absent; the doors are compared on the whole.
-    `not_at` lists doors that have no words for the request, with the reason. With `own_words` the
-    text of the refusal is the door's own. A row `in_a_minute` is played again where a minute of the
-    clock ended in it."""
+    `has` is a part of the answer, in which None means absent. The doors are compared by the whole
+    answer. `not_at` lists doors that cannot express the request, with the reason. With `own_words`
+    each door has its own text of the refusal. A row `in_a_minute` runs again if a minute of the
+    clock ended while it ran."""
 
     name: str
     caller: Caller
@@ -91,7 +91,7 @@ Rows = dict[type[Verb], tuple[Row, ...]]
 
 
 def done(name: str, caller: Caller, fields: Fields = NOTHING, **about: Any) -> Row:
-    """A row that works."""
+    """A row that succeeds."""
     return Row(name, caller, fields, **about)
 
 
@@ -105,7 +105,7 @@ def refused(code: str, name: str, caller: Caller, fields: Fields = NOTHING, **ab
     return Row(name, caller, fields, "refused", code, **about)
 
 
-# --- steps that rows of several rooms begin with
+# --- first steps of rows of several rooms
 
 
 def setting(name: str, value: str) -> Step:
@@ -123,8 +123,8 @@ def held(caller: Caller, item: str, **more: Any) -> Step:
 
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
-NO_WORD = "the door has no word for it"
-NO_SENDER = {"mcp": "the owner is no sender"}
+NO_WORD = "the door cannot express it"
+NO_SENDER = {"mcp": "the owner is not a sender"}
 PAUSED = Step(OWNER, workspace.Pause, {"reason": "lunch"})
 STARTED = Step(OTTO, identity.StartSession, {"id": "s-1"})
 WHERE = {"branch": "b", "worktree": "/w", "note": "n"}

@@ -1,4 +1,4 @@
-"""A sample log, and changes to it through SQLite, behind the back of Interlock."""
+"""A sample log, and changes to it through SQLite, without Interlock."""
 
 import shutil
 from collections.abc import Iterator
@@ -84,14 +84,14 @@ def make_sample(directory: Path) -> Sample:
         ack,
     )
     node.close()
-    # The checkpoint is for those tests that keep one; the others find the damage without.
+    # Tests that need a stored checkpoint add it. The others must find damage without one.
     shutil.rmtree(directory / "checkpoints")
     return made
 
 
 @contextmanager
 def sqlite(sample: Sample) -> Iterator[apsw.Connection]:
-    """A connection to the database file, past the node."""
+    """Open the database file directly, without the node."""
     with closing(apsw.Connection(str(sample.file))) as db, db:
         yield db
 
@@ -101,8 +101,8 @@ def verified(sample: Sample, note: str | None = None) -> Answer:
         return audit.verify(node, note)
 
 
-def place(found: Answer) -> int:
-    """The entry that a finding names; checks that it is one."""
+def damaged_entry(found: Answer) -> int:
+    """Check that the answer reports damage, and return the position of the damaged entry."""
     assert found["ok"] is False, found
     assert found["code"] == "LOG_DAMAGED"
     assert str(found["seq"]) in found["message"]
@@ -111,7 +111,7 @@ def place(found: Answer) -> int:
 
 
 def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:
-    """All rows, of whatever types the table has."""
+    """Return all rows of a query."""
     return list(db.execute(sql, bindings))
 
 
@@ -130,7 +130,7 @@ def cut(db: apsw.Connection, entries: int) -> None:
 
 
 def rewind_head(db: apsw.Connection) -> None:
-    """Makes the head say what the log says."""
+    """Set the head to the end of the log."""
     seq, hash, _ = ends(db)
     db.execute("UPDATE head SET seq = ?, hash = ?", (seq, hash))
 
@@ -142,7 +142,7 @@ def rewind_position(db: apsw.Connection) -> None:
 
 
 def ends(db: apsw.Connection) -> tuple[int, str, Frontier]:
-    """Length, last hash and frontier of the log as it stands."""
+    """Return length, last hash and frontier of the log."""
     frontier, last = Frontier(), GENESIS
     for (header,) in rows(db, "SELECT header FROM log ORDER BY seq"):
         last = header_hash(bytes(header))

@@ -19,12 +19,12 @@ from world.server import Reply, RunningServer
 
 
 class ServedWorkspace:
-    """Use it in a test that asks a running server: it finds people, tokens and refusals by name."""
+    """A running server, with its people, tokens and refusals by name."""
 
     def __init__(
         self, server: RunningServer, other_servers: Mapping[str, RunningServer] | None = None
     ) -> None:
-        """`other_servers` serve other workspaces, each with a name that the test gives it."""
+        """`other_servers` serve other workspaces, by names that the test gives."""
         self.server = server
         self.other_servers = dict(other_servers or {})
         self.place = server.place
@@ -36,7 +36,7 @@ class ServedWorkspace:
     # --- people, senders and apps
 
     def add_person(self, name: str, *agents: str) -> Browser:
-        """Invite a person who owns these agents, and let them join with a browser."""
+        """Invite a person who owns these agents, and join as that person in a browser."""
         own = [word for agent in agents for word in ("--own", agent)]
         self._people[name] = Browser(self.server).join(name, *own)
         return self._people[name]
@@ -46,13 +46,13 @@ class ServedWorkspace:
         return self._people[name]
 
     def add_sender(self, name: str, surface: str | None = None, *words: str) -> str:
-        """Register a sender, with more words of `interlock join`; return its token."""
+        """Register a sender, with further words of `interlock join`. Return its token."""
         token = self.place.join(name, surface, *words)
         self._tokens[f"{name}-{surface}" if surface else name] = token
         return token
 
     def token(self, name: str) -> str:
-        """The token of a sender; `owner` is the owner of the workspace."""
+        """Return the token of a sender. `owner` is the owner of the workspace."""
         return self.server.owner if name == "owner" else self._tokens[name]
 
     @cached_property
@@ -63,7 +63,7 @@ class ServedWorkspace:
     # --- requests
 
     def ask(self, sender: str, method: str, target: str, body: Any = None) -> Reply:
-        """Ask the server over HTTP, with the token of a sender."""
+        """Send a request over HTTP with the token of a sender."""
         return self.server.ask(method, target, body, token=self.token(sender))
 
     def listen(
@@ -73,7 +73,7 @@ class ServedWorkspace:
         return listen(self.server, self.token(sender), after=after, last_id=last_id)
 
     def send(self, sender: str, to: str, text: str = "Hello.") -> int:
-        """Send a message as a sender of this workspace; return its position in the log."""
+        """Send a message as a sender of this workspace. Return its position in the log."""
         sent = self.server.send(self.token(sender), to, text)
         assert sent.status == 200, sent
         return int(sent.json["message"]["seq"])

@@ -30,8 +30,7 @@ import pytest
 from world.commandline import LIMIT_S, Place, lines, stop_outside_the_turn, until
 from world.fork_server import Running, Servers
 
-# Systems give higher ports to outgoing connections. So none of those has the port of a server that
-# starts again.
+# Outgoing connections use higher ports, so none of them takes the port of a server that restarts.
 PORTS = range(20_000, 32_000)
 PORTS_PER_PROCESS = 100
 PORT_LOCKS = Path(tempfile.gettempdir()) / f"interlock-test-ports-{os.getuid()}"
@@ -52,7 +51,7 @@ sys.exit(main())
 
 
 class Reply(NamedTuple):
-    """The answer of a server; the names of headers are in lower case."""
+    """The answer of a server. The names of headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -64,15 +63,15 @@ class Reply(NamedTuple):
 
     @property
     def code(self) -> str | None:
-        """The code of the error object, where it is one."""
+        """The code of the error object, or None for another answer."""
         found: str | None = self.json.get("code")
         return found
 
 
 class RunningServer:
-    """Use it for a server that starts as users start it; it ends with its `with` block.
+    """A server that starts as users start it. It ends with its `with` block.
 
-    It serves the workspace of a place, and keeps its port when it starts again.
+    It serves the workspace of a place, and uses the same port when it starts again.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class RunningServer:
         if self._process is not None:
             self.end()
 
-    # --- its life
+    # --- start and end
 
     def start(self) -> None:
         """Start the server, and return when it reports that it is ready."""
@@ -152,12 +151,12 @@ class RunningServer:
         self.start()
 
     def end(self) -> int:
-        """Ask the server to end, as `interlock down` does; return its exit status."""
+        """End the server as `interlock down` does, and return its exit status."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def wait(self) -> int:
-        """Wait until the server has ended; return its exit status."""
+        """Wait until the server has ended, and return its exit status."""
         assert self._process is not None
         try:
             self._process.wait(LIMIT_S)
@@ -228,7 +227,7 @@ class RunningServer:
             connection.close()
 
     def send(self, token: str, to: str, text: str, **headers: str) -> Reply:
-        """Send a message; write the names of headers with underscores."""
+        """Send a message. The names of headers have underscores instead of hyphens."""
         said = {name.replace("_", "-"): value for name, value in headers.items()}
         body = {"to": to, "payload": {"text": text}}
         return self.ask("POST", "/v1/messages", body, token=token, headers=said)
@@ -245,15 +244,14 @@ class RunningServer:
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    """The process from which this session forks its servers."""
+    """The process that forks the servers of this test session."""
     servers = Servers()
     yield servers
     servers.close()
 
 
 class ForkedServer(RunningServer):
-    """Use it in a test that is not about the start of a server, because it starts in a tenth of the
-    time.
+    """A server that starts in a tenth of the time, for tests that do not test its start.
 
     It is forked from a process that has imported all modules. `constants` change only the module
     that they name: a module that imported the constant by name keeps the old value.
@@ -312,7 +310,7 @@ def read_reply(answers: io.BufferedIOBase) -> Reply:
 
 @functools.cache
 def _ports_of_this_process() -> Iterator[int]:
-    """Ports in turn, from a block that no other process of tests on this machine uses."""
+    """Return ports in turn, from a block that no other test process on this machine uses."""
     blocks = range(PORTS.start, PORTS.stop, PORTS_PER_PROCESS)
     for start in random.sample(blocks, len(blocks)):
         lock = PORT_LOCKS / f"{start}.lock"
@@ -323,14 +321,14 @@ def _ports_of_this_process() -> Iterator[int]:
         except BlockingIOError:
             file.close()
             continue
-        # The lock lasts as long as the open file, which is until this process ends.
+        # The lock ends when the file is closed, at the end of this process.
         _held_locks.append(file)
         return itertools.cycle(range(start, start + PORTS_PER_PROCESS))
     raise AssertionError(f"other processes hold every block of ports in {PORT_LOCKS}")
 
 
 def free_port() -> int:
-    """A port to which no process is bound, and which no other process of tests takes."""
+    """Return a port to which no process is bound, and which no other test process uses."""
     for port in itertools.islice(_ports_of_this_process(), PORTS_PER_PROCESS):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

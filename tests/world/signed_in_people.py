@@ -1,6 +1,6 @@
-"""People who have signed in, and OAuth connections that act for them, made on a node.
+"""Signed-in people, and OAuth connections that act for them, created on a node.
 
-No server runs here: these functions call the verbs that the pages and the OAuth door would call.
+No server runs: these functions call the same verbs as the web pages and the OAuth door.
 `people_and_apps.py` does the same over HTTP.
 """
 
@@ -49,14 +49,14 @@ def secret(prefix: str = PREFIX) -> str:
 
 
 def invited(node: Node, name: str, *own: str) -> str:
-    """Invite a person who owns these agents; return the code of the invitation."""
+    """Invite a person who owns these agents. Return the code of the invitation."""
     code = secret(INVITATION)
     node.call(OWNER, Invite(name, own=own, code_hash=hashed(code)))
     return code
 
 
 def signed_in(node: Node, name: str, *own: str) -> str:
-    """Invite a person who owns these agents, and enrol them; return the token of their browser."""
+    """Invite and enrol a person who owns these agents. Return the token of their browser."""
     token = secret()
     asked = Enrol(invited(node, name, *own), VERIFIER, hashed(token), BROWSER)
     node.call(ANYBODY, asked)
@@ -66,7 +66,7 @@ def signed_in(node: Node, name: str, *own: str) -> str:
 def granted(
     node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
 ) -> Connected:
-    """A connection that a person granted, and that its app has not opened yet."""
+    """Grant a connection that its app has not opened yet."""
     made = Connected("", "", secret(CODE), secret(), secret(REFRESH))
     asked = GrantConnection(
         agent,
@@ -86,7 +86,7 @@ def granted(
 def connected(
     node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
 ) -> Connected:
-    """A connection that its app has opened."""
+    """Grant a connection, and open it as its app."""
     made = granted(node, browser, agent, surface, *scopes)
     asked = OpenConnection(made.code, CLIENT, hashed(made.token), hashed(made.refresh))
     answer = node.call(ANYBODY, asked)
@@ -95,7 +95,7 @@ def connected(
 
 
 def refreshed(node: Node, before: Connected) -> Connected:
-    """The same connection with its next pair of tokens."""
+    """Refresh a connection, and return it with its new tokens."""
     made = before._replace(token=secret(), refresh=secret(REFRESH))
     asked = RefreshConnection(before.refresh, CLIENT, hashed(made.token), hashed(made.refresh))
     answer = node.call(ANYBODY, asked)
@@ -104,8 +104,8 @@ def refreshed(node: Node, before: Connected) -> Connected:
 
 
 def let_in(workspace: Path, person: str, *own: str) -> tuple[str, Connected]:
-    """Enrol a person in a workspace, and connect an app that acts as them; return the token of
-    their browser and the connection. No server may run there yet."""
+    """Enrol a person in a workspace, and connect an app that acts as them. Return the token of
+    their browser and the connection. No server may run for the workspace yet."""
     workspace.mkdir(0o700, exist_ok=True)
     with Node(str(workspace)) as node:
         browser = signed_in(node, person, *own)

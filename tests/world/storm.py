@@ -1,7 +1,7 @@
-"""A storm: nodes and their engine are killed, stopped, started and deleted, while writers go on and
-write down every call and every answer.
+"""A storm kills, suspends, starts and deletes nodes and their engine. Meanwhile, writers continue
+and record every call and every answer.
 
-Nothing here is a test, and nothing here decides what is right.
+This module has no tests, and does not decide which answers are correct.
 """
 
 import json
@@ -30,14 +30,14 @@ NS = 1_000_000_000
 LONG_LEASE_S = 3600
 SHORT_LEASE_S = 3
 STOPPED_S = 4.5
-# Between the clock that leases end by, which counts milliseconds, and ours.
+# The maximum difference between the clock of leases, which counts milliseconds, and ours.
 INEXACT_NS = NS // 20
 Answer = dict[str, Any]
 
 
 class Member:
-    """A node of the workspace, as `interlock up` starts it. It keeps its port, and its directory
-    until that is deleted."""
+    """A node of the workspace, as `interlock up` starts it. Its port stays the same, and so does
+    its directory until the storm deletes it."""
 
     def __init__(self, root: Path, engine: str, key: Path) -> None:
         root.mkdir()
@@ -49,7 +49,7 @@ class Member:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Comes back when it says that it is ready. The first node has no key yet, and makes it."""
+        """Start the node, and return when it is ready. The first node creates the key."""
         words = ["--engine", self._engine, "--host", "127.0.0.1", "--port", str(self.port)]
         if self._key.exists():
             words += ["--key", str(self._key)]
@@ -87,23 +87,23 @@ class Member:
             process.kill()
 
     def close(self) -> None:
-        """Ends it, whatever state it is in."""
+        """End the node in any state."""
         if self._process is not None:
             self.kill()
 
 
-# --- what is written down
+# --- the record
 
 
 class Sent(NamedTuple):
-    """A message that was acknowledged: its key, and the id that each answer gave it."""
+    """An acknowledged message: its key, and the id in the answer."""
 
     key: str
     id: str
 
 
 class Record:
-    """What all writers saw. Appending to a list is all that they do to it."""
+    """The calls and answers of all writers. They only append to its lists."""
 
     def __init__(self, items: list[str]) -> None:
         self.items = items
@@ -115,7 +115,7 @@ class Record:
         self._wall_ns = time.time_ns() - time.monotonic_ns()
 
     def history(self, item: str) -> list[Call]:
-        """All that happened to an item, the ends of its leases among it."""
+        """Return all calls of an item, with the possible ends of its leases."""
         return self.calls[item] + self.lapses[item]
 
     def every(self, verb: Verb, outcome: Outcome) -> list[tuple[str, Call]]:
@@ -136,7 +136,7 @@ class Record:
         self.calls[item].append(call)
 
     def note_lease(self, item: str, take: Call, expires_at: str | None) -> None:
-        """A lease ends no earlier than its answer says; where none came, nobody knows when."""
+        """Record the end of a lease: not before `expires_at`, and unknown without an answer."""
         lease = 0
         if expires_at is not None:
             ends = int(datetime.fromisoformat(expires_at).timestamp() * 1000) * (NS // 1000)
@@ -144,12 +144,12 @@ class Record:
         self.lapses[item].append(lapse(take, lease))
 
 
-# --- those who write
+# --- the writers
 
 
 class Writer:
-    """Takes and releases claims, looks at them, and sends messages, one call after another. When
-    its node does not answer, it goes to the next."""
+    """Takes, releases and checks claims, and sends messages, one call after another. If its node
+    does not answer, it uses the next node."""
 
     def __init__(self, number: int, token: str, urls: list[str], record: Record) -> None:
         self.name = f"writer-{number}"
@@ -157,7 +157,7 @@ class Writer:
         self._record = record
         self._clients = [interlock.connect(url, token) for url in urls]
         self._at = number % len(urls)
-        # When the last call began that each node decided: what is read there is no older.
+        # The start of the last call that each node decided. A read there is not older than that.
         self._decided = [0 for _ in urls]
         self._fences: dict[str, int] = {}
         self._count = 0
@@ -169,14 +169,14 @@ class Writer:
                     (self.take, self.release, self.check, self.send), (5, 4, 2, 3)
                 )
                 act()
-        except Exception as trouble:  # noqa: BLE001 - whatever it is, the test must hear of it
+        except Exception as trouble:  # noqa: BLE001 - the test must learn of every error
             self._record.strange.append(f"{self.name} ended: {trouble!r}")
 
     def take(self) -> None:
         self.take_one(self._chance.choice(self._record.items))
 
     def take_one(self, item: str) -> bool:
-        """Whether it was answered."""
+        """Take a claim. Return whether the node answered."""
         lease_s = SHORT_LEASE_S if is_short(item) else LONG_LEASE_S
         start, answer = self._ask(lambda client: client.acquire(item, ttl_s=lease_s))
         if answer is None:
@@ -214,8 +214,8 @@ class Writer:
             self._ended(item, call, "released")
 
     def check(self) -> None:
-        """A node may answer from what it had when it last decided something for us, and no more
-        than that is known of it after it did."""
+        """Check a claim. A node may answer from the state of its last decision for this writer, so
+        that decision is the start of the call."""
         item = self._chance.choice(self._record.items)
         at, since = self._at, self._decided[self._at]
         start, answer = self._ask(lambda client: client.check(item))
@@ -226,8 +226,8 @@ class Writer:
             self._ended(item, call, "held" if held else "free", held)
 
     def send(self) -> None:
-        """Sends a message until it is acknowledged, always with the same key; some are sent once
-        more then, and must not be there twice."""
+        """Send a message with the same key until it is acknowledged. Send some of them once more.
+        The log must have each message once."""
         self._count += 1
         key = f"{self.name}-{self._count}"
         text = f"{key} " * self._chance.randrange(1, 50)
@@ -244,7 +244,7 @@ class Writer:
         return call
 
     def _ask(self, ask: Callable[[Client], Any]) -> tuple[int, Any]:
-        """When it was asked, and the answer or the refusal; None where nothing was done."""
+        """Return the start, and the answer or refusal. It is None if nothing was done."""
         at, start = self._at, time.monotonic_ns()
         try:
             answer = ask(self._clients[at])
@@ -272,7 +272,7 @@ def _held(claim: Any) -> Held:
 
 @contextmanager
 def writing(writers: Iterable[Writer]) -> Iterator[None]:
-    """Lets them write beside the block, and to the end of what they have begun."""
+    """Let the writers write during the block, and then wait for the end of their calls."""
     over = threading.Event()
     threads = [
         threading.Thread(target=writer.run, args=(over.is_set,), daemon=True) for writer in writers
@@ -285,14 +285,14 @@ def writing(writers: Iterable[Writer]) -> Iterator[None]:
         over.set()
         for thread in threads:
             thread.join(LIMIT_S)
-    assert not any(thread.is_alive() for thread in threads), "a writer got no answer to the end"
+    assert not any(thread.is_alive() for thread in threads), "a writer did not end in time"
 
 
-# --- what befalls them
+# --- the faults
 
 
 class Storm:
-    """Does one bad thing after another, each to its end, so that all is well between them."""
+    """Causes one fault after another. Each fault ends before the next one starts."""
 
     def __init__(self, members: list[Member], engine: Server) -> None:
         self._members, self._engine = members, engine
@@ -300,7 +300,7 @@ class Storm:
         self.done: list[str] = []
 
     def blow(self, seconds: float) -> None:
-        """Every bad thing at least once, and again until the time is over."""
+        """Cause every fault at least once, and repeat until the time is over."""
         until = time.monotonic() + seconds
         waiting: list[Callable[[], None]] = []
         while waiting or time.monotonic() < until:
@@ -345,7 +345,7 @@ class Storm:
             pause(self._chance.uniform(0.1, 1))
 
     def node_is_stopped_long(self) -> None:
-        """Longer than its callers wait, than a turn, and than a short lease."""
+        """Suspend a node for longer than a caller's timeout, a turn and a short lease."""
         with self._stopped(self._any()):
             pause(STOPPED_S)
 
@@ -397,5 +397,5 @@ class Storm:
 
 
 def pause(seconds: float) -> None:
-    """How long a bad thing lasts, or what comes between two; nothing waits for it."""
+    """Wait for a duration that no condition replaces: that of a fault, or between two faults."""
     threading.Event().wait(seconds)

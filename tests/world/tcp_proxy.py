@@ -1,4 +1,4 @@
-"""TCP proxies between a client and a server, which cut the connection when a test says so."""
+"""TCP proxies between a client and a server. They cut or delay a connection for a test."""
 
 import socket
 import threading
@@ -25,7 +25,8 @@ class TcpProxy:
     def cut_at(self, needle: bytes, *, arrives: bool) -> None:
         """Cut the connection once, when a client sends these bytes.
 
-        The bytes arrive at the server and its answer is lost, or the bytes are lost too."""
+        With `arrives`, the server gets the bytes and only its answer is lost. Otherwise the bytes
+        are lost too."""
         self._needle, self._arrives = needle, arrives
 
     @property
@@ -88,7 +89,7 @@ class TcpProxy:
 
 
 class OutageProxy(TcpProxy):
-    """A proxy that refuses every connection from its cut on, until the test calls `recover`."""
+    """A proxy that refuses every connection after its cut, until the test calls `recover`."""
 
     def __init__(self, port: int) -> None:
         self._is_down = False
@@ -116,9 +117,9 @@ class OutageProxy(TcpProxy):
 
 
 class HoldingProxy(TcpProxy):
-    """A proxy that holds the answer to a request back until the test calls `let_go`.
+    """A proxy that delays the answer to a request until the test calls `let_go`.
 
-    The client is then like a process that was stopped before it heard the answer."""
+    The client then behaves like a process that was suspended before it received the answer."""
 
     def __init__(self, port: int) -> None:
         self.holds = threading.Event()
@@ -126,7 +127,7 @@ class HoldingProxy(TcpProxy):
         super().__init__(port)
 
     def hold_at(self, needle: bytes) -> None:
-        """Forward these bytes once, and hold back all that the server answers on that connection.
+        """Forward these bytes once, and delay the answers on that connection.
 
         `holds` is set as soon as the proxy has an answer."""
         self.holds.clear()
@@ -134,7 +135,7 @@ class HoldingProxy(TcpProxy):
         self._needle = needle
 
     def let_go(self) -> None:
-        """Return the answers."""
+        """Forward the delayed answers."""
         self._needle = None
         self._may_go.set()
 

@@ -1,4 +1,4 @@
-"""Several nodes of one workspace on a real server, in this process or in processes of their own.
+"""Several nodes of one workspace on a real engine, in this process or in separate processes.
 
 team = Team(tmp_path, remotes)
 ada, bert = team.open("ada"), team.open("bert")
@@ -21,7 +21,7 @@ LARGE = "large " * (MAX_INLINE_BYTES // 5)
 
 
 class Team:
-    """A workspace of several nodes: the first one makes the key, with which the others join.
+    """A workspace of several nodes. The first one creates the key, and the others join with it.
 
     `nodes` are the open nodes."""
 
@@ -50,7 +50,7 @@ class Team:
         return node
 
     def place(self, name: str, *, port: int | None = None) -> Place:
-        """A node that has joined and is closed, for commands and servers."""
+        """Join a node, and close it, for commands and servers."""
         node = self.open(name, port=port)
         self.end(node)
         return Place(self.root / name)

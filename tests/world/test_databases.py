@@ -1,4 +1,4 @@
-"""The servers of the tests: they come back as they were, and none outlives its test."""
+"""The database servers of the tests restart with their port, and none outlives its test."""
 
 import os
 import signal
@@ -24,14 +24,14 @@ sys.stdin.read()
 """
 
 
-def is_listened_to(port: int) -> bool:
+def is_in_use(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_server_outlives_its_test(kind: type[Server], tmp_path: Path) -> None:
-    """Not even where the test is killed."""
+    """The server ends even if the test process is killed."""
     tests = subprocess.Popen(
         [sys.executable, "-c", STARTER, kind.__name__, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -41,26 +41,26 @@ def test_no_server_outlives_its_test(kind: type[Server], tmp_path: Path) -> None
     assert tests.stdout is not None
     assert tests.stdin is not None
     port = int(tests.stdout.readline())
-    assert is_listened_to(port)
+    assert is_in_use(port)
     tests.send_signal(signal.SIGKILL)
     tests.wait()
-    until(lambda: not is_listened_to(port))
+    until(lambda: not is_in_use(port))
     tests.stdin.close()
     tests.stdout.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_comes_back_to_its_own_port(kind: type[Server], tmp_path: Path) -> None:
+def test_server_restarts_on_its_own_port(kind: type[Server], tmp_path: Path) -> None:
     with kind(tmp_path) as server:
         for end in (server.stop, server.kill):
-            assert is_listened_to(server.port)
+            assert is_in_use(server.port)
             end()
-            assert not is_listened_to(server.port)
+            assert not is_in_use(server.port)
             server.start()
-    assert not is_listened_to(server.port)
+    assert not is_in_use(server.port)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_cannot_start_says_why(kind: type[Server], tmp_path: Path) -> None:
+def test_failed_start_shows_the_reason(kind: type[Server], tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no_such_setting"):
         kind(tmp_path, {"no_such_setting": "1"}).start()

@@ -1,4 +1,4 @@
-"""The checker of claim histories accepts what a claim can give, and nothing else."""
+"""The linearizability check accepts exactly the histories that a claim can produce."""
 
 import random
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from world.linear import Call, Held, Item, Outcome, Verb, after, lapse, unexplained
 
 CALLERS = ("otto", "vera", "nora")
-NOBODYS = Item()
+UNHELD = Item()
 
 
 class Claim:
-    """A claim as it would be without any concurrency, and the numbers that it gives as fences."""
+    """A claim without concurrency, and the fences that it grants."""
 
     def __init__(self) -> None:
         self.held: Held | None = None
@@ -35,16 +35,16 @@ class Claim:
         return "released", None
 
     def _new(self, caller: str) -> Held:
-        """Other items are given fences too, so some are missing here."""
+        """Grant a fence. Other items use up numbers too, so some are missing."""
         self.next += 1 + self.next % 3
         return Held(caller, self.next)
 
 
 class ConcurrentCallers:
-    """Concurrent callers of one claim, each step of which is drawn.
+    """Concurrent callers of one claim. Random numbers decide each step.
 
-    A call begins, happens and ends in separate steps. A call that its caller gives up may happen
-    later all the same."""
+    A call starts, happens and ends in separate steps. A call that its caller abandons may still
+    happen later."""
 
     def __init__(self) -> None:
         self.claim = Claim()
@@ -75,7 +75,7 @@ class ConcurrentCallers:
         self.history.append(call)
 
     def _happen(self, number: int) -> None:
-        """The answer is the call's from now on, whether or not it will ever be heard."""
+        """Execute a call. Its answer is fixed from now on, even if the caller never receives it."""
         call = self.history[number]
         outcome, held = self.claim.do(call.verb, call.caller, call.fence)
         self.history[number] = call._replace(outcome=outcome, held=held)
@@ -90,14 +90,14 @@ class ConcurrentCallers:
             self.fences[caller] = call.held.fence
 
     def seen(self) -> list[Call]:
-        """The history as its callers know it."""
+        """Return the history as its callers know it."""
         return [
             call if call.end is not None else call._replace(outcome="unknown", held=None)
             for call in self.history
         ]
 
 
-def played(moves: Sequence[tuple[str, int]]) -> list[Call]:
+def history_of(moves: Sequence[tuple[str, int]]) -> list[Call]:
     callers = ConcurrentCallers()
     for caller, draw in moves:
         callers.move(caller, draw)
@@ -106,15 +106,15 @@ def played(moves: Sequence[tuple[str, int]]) -> list[Call]:
 
 def histories(longest: int) -> st.SearchStrategy[list[Call]]:
     move = st.tuples(st.sampled_from(CALLERS), st.integers(0, 104))
-    return st.lists(move, max_size=longest).map(played)
+    return st.lists(move, max_size=longest).map(history_of)
 
 
-# --- what a claim can give
+# --- possible histories
 
 
 @settings(max_examples=300)
 @given(histories(80))
-def test_what_a_claim_gave_to_callers_who_overlap_and_give_up_is_explained(
+def test_history_of_overlapping_and_abandoned_calls_is_explained(
     history: list[Call],
 ) -> None:
     assert unexplained(history) is None
@@ -124,7 +124,7 @@ def test_a_thousand_calls_with_a_hundred_unknown_outcomes_are_explained() -> Non
     chance = random.Random(5)
     callers = [f"agent-{number}" for number in range(16)]
     moves = [(chance.choice(callers), chance.randrange(105)) for _ in range(3_200)]
-    history = played(moves)
+    history = history_of(moves)
     assert len(history) > 1_000
     assert sum(call.end is None for call in history) > 100
     assert unexplained(history) is None
@@ -135,7 +135,7 @@ def test_a_repeated_take_of_the_holder_keeps_its_fence() -> None:
     assert unexplained([granted("otto", 1, 2, 7), granted("otto", 3, 4, 8)]) is not None
 
 
-def test_an_unknown_take_may_happen_long_after_it_was_given_up_or_never() -> None:
+def test_unknown_take_may_happen_late_or_never() -> None:
     start = [unknown("otto", 1), granted("vera", 2, 3, 1), released("vera", 4, 5, 1)]
     late = seen("nora", 6, 7, Held("otto", 2))
     assert unexplained([*start, late]) is None
@@ -144,7 +144,7 @@ def test_an_unknown_take_may_happen_long_after_it_was_given_up_or_never() -> Non
 
 
 @pytest.mark.parametrize("fences", [(None, 3), (3, None)])
-def test_of_two_unknown_releases_the_one_that_is_needed_later_is_kept(
+def test_search_keeps_the_unknown_release_that_it_needs_later(
     fences: tuple[int | None, int | None],
 ) -> None:
     unsure = [Call("release", "otto", 3, fence=fence) for fence in fences]
@@ -155,32 +155,32 @@ def test_of_two_unknown_releases_the_one_that_is_needed_later_is_kept(
     assert unexplained([*twice, third]) == third
 
 
-def test_a_lease_that_ended_lets_others_in_and_one_that_did_not_keeps_them_out() -> None:
+def test_others_are_granted_the_claim_only_after_the_lease() -> None:
     first = granted("otto", 10, 12, 1)
     history = [first, lapse(first, 100)]
     assert unexplained([*history, granted("vera", 110, 113, 2)]) is None
     assert unexplained([*history, granted("vera", 108, 111, 2)]) is None
     early = granted("vera", 105, 109, 2)
     assert unexplained([*history, early]) == early
-    # It may be held beyond that, where nobody noticed or the lease was made longer.
+    # The claim may stay held after the lease, if no call noticed the end or extended the lease.
     assert unexplained([*history, seen("vera", 120, 121, Held("otto", 1))]) is None
 
 
-def test_the_lease_of_an_unknown_take_ends_as_well() -> None:
+def test_lease_of_an_unknown_take_ends_too() -> None:
     take = unknown("otto", 10)
     later = [seen("vera", 20, 21, Held("otto", 1)), granted("vera", 115, 116, 2)]
     assert unexplained([take, lapse(take, 100), *later]) is None
     assert unexplained([take, *later]) == later[1]
 
 
-# --- what it cannot
+# --- impossible histories
 
 
 def granted(caller: str, start: int, end: int, fence: int) -> Call:
     return Call("take", caller, start, end, "granted", Held(caller, fence))
 
 
-def kept_out(caller: str, start: int, end: int, held: Held) -> Call:
+def denied(caller: str, start: int, end: int, held: Held) -> Call:
     return Call("take", caller, start, end, "held", held)
 
 
@@ -204,7 +204,7 @@ def unknown(caller: str, start: int) -> Call:
     return Call("take", caller, start)
 
 
-# Each ends with the call that nothing explains.
+# Each history ends with the call that no order explains.
 FORGED = {
     "a double grant": [granted("otto", 1, 4, 1), granted("vera", 2, 5, 2)],
     "a double grant after unknown takes of others": [
@@ -234,56 +234,56 @@ FORGED = {
         seen("vera", 1, 2, Held("otto", 3)),
         seen("nora", 3, 4, Held("otto", 4)),
     ],
-    "a stale read of what was taken": [granted("otto", 1, 2, 1), free("vera", 3, 4)],
-    "a stale read of what was released": [
+    "a stale read of a taken claim": [granted("otto", 1, 2, 1), free("vera", 3, 4)],
+    "a stale read of a released claim": [
         granted("otto", 1, 2, 1),
         released("otto", 3, 4, 1),
         seen("vera", 5, 6, Held("otto", 1)),
     ],
-    "a read that sees a claim and then sees it not yet": [
+    "a read that shows a claim, and then an earlier state": [
         unknown("otto", 0),
         seen("vera", 1, 2, Held("otto", 1)),
         free("vera", 3, 4),
     ],
-    "a grant that was acknowledged and lost": [
+    "a lost acknowledged grant": [
         granted("otto", 1, 2, 1),
         granted("vera", 3, 4, 2),
     ],
-    "a release that was acknowledged and lost": [
+    "a lost acknowledged release": [
         granted("otto", 1, 2, 1),
         released("otto", 3, 4, 1),
-        kept_out("vera", 5, 6, Held("otto", 1)),
+        denied("vera", 5, 6, Held("otto", 1)),
     ],
-    "a release that worked twice": [
+    "a release that succeeded twice": [
         granted("otto", 1, 2, 1),
         released("otto", 3, 6, 1),
         released("otto", 4, 7, 1),
     ],
-    "a release with a stale fence that worked": [
+    "a release with a stale fence that succeeded": [
         granted("otto", 1, 2, 1),
         released("otto", 3, 4, 1),
         granted("otto", 5, 6, 2),
         released("otto", 7, 8, 1),
     ],
-    "a release of nothing while somebody holds it": [
+    "an answer free to the release of a held claim": [
         granted("otto", 1, 2, 1),
         Call("release", "vera", 3, 4, "free"),
     ],
-    "a fence that nobody has, and no refusal": [Call("release", "vera", 1, 2, "free", fence=3)],
+    "an unknown fence without a refusal": [Call("release", "vera", 1, 2, "free", fence=3)],
     "a refusal that does not name the holder": [
         granted("otto", 1, 2, 1),
         refused("vera", 3, 4, 9),
     ],
-    "a holder who was kept out by itself": [
+    "a holder that was denied because of itself": [
         granted("otto", 1, 2, 1),
-        kept_out("otto", 3, 4, Held("otto", 1)),
+        denied("otto", 3, 4, Held("otto", 1)),
     ],
-    "a grant of what another holds, by that fence": [
+    "a grant with the holder and fence of another": [
         granted("otto", 1, 2, 1),
         Call("take", "vera", 3, 4, "granted", Held("otto", 1)),
     ],
-    "a holder who was refused": [granted("otto", 1, 2, 1), refused("otto", 3, 4, 1)],
-    "a refusal that names a holder who had gone": [
+    "a refused release of the holder": [granted("otto", 1, 2, 1), refused("otto", 3, 4, 1)],
+    "a refusal that names a former holder": [
         granted("otto", 1, 2, 1),
         released("otto", 3, 4, 1),
         granted("vera", 5, 6, 2),
@@ -303,31 +303,31 @@ FORGED = {
         granted("otto", 6, 7, 2),
         free("vera", 8, 9),
     ],
-    "an order against the times": [
-        kept_out("vera", 1, 2, Held("otto", 1)),
+    "an answer before its cause": [
+        denied("vera", 1, 2, Held("otto", 1)),
         granted("otto", 3, 4, 1),
     ],
     "an unknown take that happened before it began": [
         seen("vera", 1, 2, Held("otto", 1)),
         unknown("otto", 3),
     ],
-    "a holder who never asked": [
+    "a holder that never called": [
         unknown("otto", 0),
-        kept_out("vera", 1, 2, Held("nora", 1)),
+        denied("vera", 1, 2, Held("nora", 1)),
     ],
 }
-EARLIER = {"an order against the times", "an unknown take that happened before it began"}
+EARLIER = {"an answer before its cause", "an unknown take that happened before it began"}
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_a_forged_history_is_not_explained(what: str) -> None:
+def test_forged_history_is_not_explained(what: str) -> None:
     history = FORGED[what]
     assert unexplained(history) == history[0 if what in EARLIER else -1]
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_a_forged_history_is_explained_without_the_call_that_was_forged(what: str) -> None:
-    """So that it is that call which is refused, and not what stands before it."""
+def test_forged_history_is_explained_without_the_forged_call(what: str) -> None:
+    """So the check rejects that call, and not an earlier one."""
     history = FORGED[what]
     rest = history[1:] if what in EARLIER else history[:-1]
     assert unexplained(rest) is None
@@ -335,18 +335,18 @@ def test_a_forged_history_is_explained_without_the_call_that_was_forged(what: st
 
 @settings(max_examples=200)
 @given(histories(60))
-def test_a_grant_that_was_copied_to_another_caller_is_not_explained(history: list[Call]) -> None:
+def test_grant_copied_to_another_caller_is_not_explained(history: list[Call]) -> None:
     for take in history:
         if take.outcome == "granted" and take.held is not None:
             copy = take._replace(caller="mallory", held=Held("mallory", take.held.fence))
             assert unexplained([*history, copy]) is not None
 
 
-# --- the search against one that tries everything
+# --- comparison with an exhaustive search
 
 
-def any_order(calls: Sequence[Call], item: Item = NOBODYS) -> bool:
-    """Whether some order explains the calls that must have happened: all are tried."""
+def any_order(calls: Sequence[Call], item: Item = UNHELD) -> bool:
+    """Whether an order explains the calls that must have happened. Tries all orders."""
     ends = [call.end for call in calls if call.end is not None]
     if not ends:
         return True
@@ -360,7 +360,7 @@ def any_order(calls: Sequence[Call], item: Item = NOBODYS) -> bool:
 
 @st.composite
 def doubtful_histories(draw: st.DrawFn) -> list[Call]:
-    """Short ones, some of which have something else in an answer or other times."""
+    """Draw short histories, some with a changed answer or changed times."""
     history = draw(histories(30).filter(lambda calls: 2 <= len(calls) <= 7))
     for _ in range(draw(st.integers(0, 2))):
         number = draw(st.integers(0, len(history) - 1))
@@ -384,7 +384,7 @@ def forgeries(call: Call) -> list[Call]:
 
 @settings(max_examples=600)
 @given(doubtful_histories())
-def test_the_search_finds_an_order_exactly_where_trying_all_of_them_does(
+def test_search_agrees_with_the_exhaustive_search(
     history: list[Call],
 ) -> None:
     assert (unexplained(history) is None) == any_order(history)

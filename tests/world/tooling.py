@@ -1,7 +1,5 @@
-"""The official MCP client as agents have it: a process on stdio that is a node of its own or leads
-to a server, and that server's own entrance.
-
-Nothing here is a test, and nothing here decides what is right.
+"""The official MCP client as agents use it: over a process on stdio, which opens the workspace or
+calls a server, or over HTTP.
 """
 
 import sys
@@ -18,7 +16,7 @@ from world.mcp_clients import Caller, over_http
 
 
 class Clients:
-    """Clients at one entrance of a workspace. With a running server, a process leads to it."""
+    """Clients over one transport of a workspace. A process on stdio uses a running server."""
 
     def __init__(self, place: Place, *, over_http: bool, running: Running | None) -> None:
         self.place = place

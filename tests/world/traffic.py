@@ -1,6 +1,4 @@
-"""Senders that write to a server without a pause while it ends and starts again, and record its
-answers.
-"""
+"""Senders that write to a server without a pause while it restarts, and record its answers."""
 
 import http.client
 import json
@@ -16,10 +14,10 @@ SENDERS = 8
 
 
 class Sender(threading.Thread):
-    """Use it to send one message after another from a thread, each with its own idempotency key.
+    """A thread that sends one message after another, each with its own idempotency key.
 
-    `accepted` has the texts that the server answered with 200; `unanswered` has those without an
-    answer.
+    `accepted` has the texts that the server answered with 200. `unanswered` has the texts without
+    an answer.
     """
 
     def __init__(self, served: RunningServer, name: str, token: str, to: str) -> None:
@@ -68,7 +66,7 @@ class Sender(threading.Thread):
             self._connection = None
 
     def ask(self, connection: http.client.HTTPConnection, text: str) -> tuple[int, bytes]:
-        """Send one message; its text is also its idempotency key."""
+        """Send one message. Its text is also its idempotency key."""
         body = json.dumps({"to": self._to, "payload": {"text": text}})
         said = {
             "Authorization": f"Bearer {self.token}",
@@ -93,8 +91,7 @@ class Sender(threading.Thread):
 def senders(
     served: RunningServer, to: str, count: int = SENDERS, *, name: str = "sender"
 ) -> Iterator[list[Sender]]:
-    """Run `count` agents, each of which sends as fast as the server answers, until the block
-    ends."""
+    """Run `count` agents until the block ends. Each sends as fast as the server answers."""
     names = [f"{name}-{number}" for number in range(count)]
     found = [Sender(served, name, served.place.join(name), to) for name in names]
     for sender in found:

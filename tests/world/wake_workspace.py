@@ -1,4 +1,4 @@
-"""A workspace in which clients report their steps, and are woken."""
+"""A workspace in which clients report their steps and are woken."""
 
 import os
 from typing import Any
@@ -12,7 +12,7 @@ from world.workspace import StaffedWorkspace
 
 
 def window_of(pid: int) -> dict[str, Any]:
-    """A client's window as its hooks report it."""
+    """Return a client's window in the form that its hooks report."""
     process = process_of(pid)
     assert process is not None
     return {"pid": process.pid, "started": process.started, "space": space()}
@@ -41,23 +41,23 @@ class WakeWorkspace(StaffedWorkspace):
         return [m["id"] for m in self.step(by, "stop", held=held).get("messages", [])]
 
     def begin(self, sender: str) -> dispatching.Begun | None:
-        """Begin to wake a sender from outside; None where it has nothing new."""
+        """Start a wake-up of a sender from outside. Return None if it has no new mail."""
         return dispatching.begin(self.node, sender, "outside")
 
     def woken(self, sender: str, outcome: str, why: str | None = None) -> list[str]:
-        """Wake a sender from outside, and return the ids of the messages that it is told of."""
+        """Wake a sender from outside, and return the ids of the messages in the wake-up."""
         begun = self.begin(sender)
         assert begun is not None
         dispatching.end(self.node, begun, sender, outcome, why)
         return [message["id"] for message in begun.news]
 
     def sleeper(self, sender: str) -> dispatching.Sleeper | None:
-        """The sender as one that sleeps; None where it has a window at work."""
+        """Return the sender as a sleeper, or None if it has a working window."""
         found = {sleeper.sender: sleeper for sleeper in dispatching.sleepers(self.node)}
         return found.get(sender)
 
     def is_due(self, sender: str) -> bool:
-        """Whether a sleeping sender is to be woken now."""
+        """Whether a wake-up of a sleeping sender is due."""
         sleeper = self.sleeper(sender)
         return sleeper is not None and sleeper.is_due
 

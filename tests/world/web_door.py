@@ -1,7 +1,7 @@
 """The web door of a workspace in a thread of this process, and visitors without a browser.
 
-A test can reach the node behind the door, and replace constants of it. Tests that need no more than
-HTTP use `ServedWorkspace`.
+A test can use the node behind the door, and replace its constants. Tests that need only HTTP use
+`ServedWorkspace`.
 """
 
 import os
@@ -45,7 +45,7 @@ class GuardedApp(Starlette):
 
 
 class WebDoor:
-    """Use it in a test of people's pages that also needs the node behind them."""
+    """The web door and its node, for tests of people's pages that need both."""
 
     def __init__(self, web: Web, node: Node) -> None:
         self.web = web
@@ -53,13 +53,13 @@ class WebDoor:
         self.url = web.url
 
     def invite(self, name: str, *own: str, surface: str | None = None, ttl_s: int = 600) -> str:
-        """Invite a person or an agent; return the path of the invitation."""
+        """Invite a person or an agent. Return the path of the invitation."""
         return str(self.node.call(OWNER, Invite(name, surface, own, ttl_s=ttl_s))["path"])
 
     def consent_path(self, **members: Any) -> str:
-        """The path to which a client leads a person, to ask for a connection."""
+        """Return the path to which a client sends a person, to request a connection."""
         wanted = {
-            "client": "reg_somebody",
+            "client": "reg_unknown",
             "client_name": "Claude.ai",
             "redirect_uri": "https://client.example/callback",
             "state": "a state & more",
@@ -152,7 +152,7 @@ class Visitor:
         return self.fill("/person", "/person/sign-in", typed)
 
     def answer(self, page: str, **fields: str) -> Reply:
-        """Answer a client that asks for a connection."""
+        """Answer a client's request for a connection."""
         sealed = page.partition("request=")[2]
         given = {name.replace("_", " "): value for name, value in fields.items()}
         return self.fill(page, "/consent", {"request": sealed, "answer": "allow", **given})
@@ -166,7 +166,7 @@ def form_of(reply: Reply) -> str:
 
 
 def joined(web_door: WebDoor, name: str, *own: str) -> Visitor:
-    """A visitor who accepted an invitation, and owns these agents."""
+    """Return a visitor who accepted an invitation and owns these agents."""
     visitor = Visitor(web_door)
     assert visitor.join(web_door.invite(name, *own)).status == 303
     return visitor

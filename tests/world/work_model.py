@@ -1,7 +1,7 @@
-"""Tasks, gates, evidence and blockers as plain lists and dictionaries.
+"""A model of tasks, gates, evidence and blockers with plain lists and dictionaries.
 
-The model is told the time, who asks and what, and says the answer and the facts that the log gains.
-It shares no code with the rulebook. Ids are the one thing that it cannot foresee: it is told them.
+The model gets the time, the caller and the request, and returns the answer and the new facts of the
+log. It shares no code with the rules. It cannot predict ids, so the test gives it the ids.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ NEEDS = {
 
 
 class Refused(Exception):
-    """The model refuses, with this code."""
+    """The model refuses the request with this code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -52,7 +52,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who has joined: a sender, whose it is, and what its token allows."""
+    """A registered sender: its agent, and the scopes of its token."""
 
     sender: str
     agent: str
@@ -73,7 +73,7 @@ class Piece:
 
     criterion: int | None
     is_run: bool
-    good: bool = False  # a run to its end that exited 0 on a clean tree
+    good: bool = False  # a completed run with exit status 0 on a clean tree
     clean: bool = False
     commit: str | None = None
     tree: str | None = None
@@ -104,14 +104,14 @@ class Task:
     taken: list[Holder] = field(default_factory=list)
     fence: int | None = None
     artifact: tuple[str, str] | None = None  # commit and tree
-    # By gate: pass or fail, the evidence that it names, and how much there was to look at.
+    # By gate: pass or fail, the named evidence, and the number of pieces at that time.
     verdicts: dict[str, tuple[str, tuple[str, ...], int]] = field(default_factory=dict)
     evidence: list[Piece] = field(default_factory=list)
 
 
 @dataclass
-class Word:
-    """A verdict as the guard of a remote sees it: about a commit, until it is submitted again."""
+class CommitVerdict:
+    """A verdict on a commit, for the guard of a remote. A new submission clears it."""
 
     task: str
     gate: str
@@ -121,7 +121,7 @@ class Word:
 
 
 class Model:
-    """`call` gives the answer or raises `Refused`; `facts` are those that the log has to gain."""
+    """`call` returns the answer or raises `Refused`. `facts` are the expected facts of the log."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -130,12 +130,12 @@ class Model:
         self.tasks: dict[str, Task] = {}
         self.claims: dict[str, Claim] = {}
         self.blockers: list[Blocker] = []
-        self.words: list[Word] = []
+        self.commit_verdicts: list[CommitVerdict] = []
         self.fences = 0
         self.refusals: list[tuple[str, int]] = []
         self.facts: list[tuple[str, Answer]] = []
 
-    # --- the way of an act
+    # --- the path of a request
 
     def pass_time(self, now: int) -> None:
         self.now = now
@@ -171,11 +171,11 @@ class Model:
         self.record("message_sent", type=type, to=f"@{to}", **said)
 
     def tell(self, name: str, type: str) -> None:
-        """A message to somebody who is concerned, unless it is their own doing."""
+        """Notify a sender, unless its agent is the caller's."""
         if self.agent(name) != self.by.agent:
             self.post(name, type, wake=False)
 
-    # --- what is looked up
+    # --- lookups
 
     def agent(self, name: str) -> str:
         return self.people[name].agent if name in self.people else name
@@ -210,11 +210,11 @@ class Model:
             return
         claim = self.claims.get(task.id)
         if claim is not None and claim.holder == self.me and fence in (None, claim.fence):
-            raise Refused("NOT_HOLDER")  # it holds the item, and never took the task
+            raise Refused("NOT_HOLDER")  # the caller holds the item, but never took the task
         lost = fence is not None or self.me in task.taken
         raise Refused("STALE_FENCE" if lost else "NOT_HOLDER")
 
-    # --- what is missing
+    # --- open requirements
 
     def met(self, task: Task, number: int) -> bool:
         pieces = [piece for piece in task.evidence if piece.criterion == number]
@@ -269,8 +269,9 @@ class Model:
         ]
 
     def has_passed(self, gate: str, commit: str) -> bool:
-        words = [w for w in self.words if (w.gate, w.commit) == (gate, commit) and not w.cleared]
-        return bool(words) and words[-1].passed
+        found = [v for v in self.commit_verdicts if (v.gate, v.commit) == (gate, commit)]
+        valid = [verdict for verdict in found if not verdict.cleared]
+        return bool(valid) and valid[-1].passed
 
     # --- tasks
 
@@ -320,8 +321,8 @@ class Model:
             raise Refused("DIGEST_MISMATCH")
         known = task.artifact == (act.commit, tree) and not task.verdicts
         task.state, task.artifact, task.verdicts = "submitted", (act.commit, tree), {}
-        for word in self.words:
-            word.cleared |= (word.task, word.commit) == (task.id, act.commit)
+        for each in self.commit_verdicts:
+            each.cleared |= (each.task, each.commit) == (task.id, act.commit)
         self.record("task_submitted", task=task.id, commit=act.commit, tree=tree, fence=task.fence)
         judges = [sender for gate in task.gates for sender in self.holders(gate)]
         for sender in dict.fromkeys(judges if not known else []):
@@ -330,7 +331,7 @@ class Model:
         return {"submitted": True, "missing": self.missing(task)}
 
     def own_trees(self, commit: str) -> list[str]:
-        """The trees of the caller's own clean runs at a commit, in the order they were made."""
+        """Return the trees of the caller's own clean runs at a commit, in their order."""
         pieces = sorted((p for t in self.tasks.values() for p in t.evidence), key=lambda p: p.made)
         mine = [p for p in pieces if p.is_run and p.clean and p.agent == self.by.agent]
         return [p.tree for p in mine if p.commit == commit and p.tree is not None]
@@ -419,13 +420,13 @@ class Model:
             raise Refused("NOT_FOUND")
         passed = act.verdict == "pass"
         task.verdicts[act.gate] = (act.verdict, act.evidence, len(task.evidence))
-        self.words.append(Word(task.id, act.gate, commit, passed))
+        self.commit_verdicts.append(CommitVerdict(task.id, act.gate, commit, passed))
         self.record("verdict_given", gate=act.gate, verdict=act.verdict, commit=commit)
         self.tell_the_worker(task, act.gate, passed)
         return {"task": {"state": task.state}, "verdict": {"verdict": act.verdict}}
 
     def tell_the_worker(self, task: Task, gate: str, passed: bool) -> None:
-        """What a gate holds against a task is a blocker, which the same gate's pass resolves."""
+        """Raise a blocker for a failing verdict. A pass of the same gate resolves it."""
         worker = task.taken[-1][0]
         if not passed:
             task.state = "taken"
@@ -468,7 +469,7 @@ class Model:
             self.record("blocker_resolved", id=found.id)
         return {"blocker": {"id": found.id, "resolved_by": found.resolved_by}}
 
-    # --- claims, as far as tasks meet them
+    # --- claims on tasks
 
     def grant(self, item: str, ttl_s: int) -> Answer:
         self.fences += 1

@@ -1,7 +1,7 @@
-"""The program that crash tests run as a process: a node that does the requests on its input.
+"""The program that crash tests run as a process: a node that executes the requests on its input.
 
-It reads one JSON request a line, does it, and writes one JSON answer a line. With arguments it is a
-writer, which goes on by itself until it is killed. It imports nothing of the tests.
+It reads one JSON request from each line, executes it, and writes one JSON answer as a line. With
+arguments it is a writer, which writes by itself until it is killed. It imports no test modules.
 """
 
 import contextlib
@@ -35,19 +35,19 @@ Json = dict[str, Any]
 
 
 def say(answer: Any) -> None:
-    """One line, in one write: a process killed around it has said all of it or nothing."""
+    """Write a line in one call, so that a killed process has written all of it or nothing."""
     os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 class Clock:
-    """The machine's time, moved by what a file says, and able to stop the process at a COMMIT."""
+    """The machine's clock, moved by the number in a file. It can suspend the process at COMMIT."""
 
     def __init__(self, moved: str | None) -> None:
         self._moved = moved
         self._stop_in = 0
 
     def stop_before_commit(self) -> None:
-        """The turn asks for the time twice: when it begins, and when everything is recorded."""
+        """Suspend at the second call. A turn reads the clock at its start and before COMMIT."""
         self._stop_in = 2
 
     def __call__(self) -> int:
@@ -62,7 +62,7 @@ class Clock:
 
 
 class Server:
-    """The requests of a worker: `do_NAME` does the request NAME."""
+    """The requests of a worker: `do_NAME` executes the request NAME."""
 
     def __init__(self) -> None:
         self._node: Node | None = None
@@ -83,14 +83,14 @@ class Server:
             answer: Json = getattr(self, "do_" + request.pop("do"))(**request)
         except Refusal as refusal:
             answer = {"refused": refusal.code} | refusal.as_dict()
-        except Exception as defect:  # noqa: BLE001 - the test must see what no refusal covers
+        except Exception as defect:  # noqa: BLE001 - the test must see defects too
             answer = {"refused": "DEFECT", "message": repr(defect)}
         return answer
 
     def do_open(
         self, directory: str, patience_s: float | None = None, moved: str | None = None
     ) -> Json:
-        """Opens the workspace, making it if there is none."""
+        """Open the workspace. Create it if it does not exist."""
         if patience_s is not None:
             write_queue.PATIENCE_S = patience_s
         self._clock = Clock(moved)
@@ -101,12 +101,12 @@ class Server:
         return self.node.call(OWNER, ShowStatus())
 
     def do_open_late(self, directory: str) -> Json:
-        """Opens a workspace, with a pause after it was seen not to be there yet."""
+        """Open a workspace, with a pause after the check that it does not exist yet."""
         with paused_at(os.listdir):
             return self.do_open(directory)
 
     def do_open_stopping(self, directory: str) -> Json:
-        """Opens the workspace with a clock that can stop the process."""
+        """Open the workspace with a clock that can suspend the process."""
         self._clock = Clock(None)
         self._node = Node(directory, clock=self._clock)
         return {}
@@ -120,17 +120,17 @@ class Server:
         return {"closed": True}
 
     def do_call(self, token: str, act: str, **members: Any) -> Json:
-        """One verb, by its name."""
+        """Call one verb by its name."""
         return self.node.call(Credentials(token=token), VERBS[act](**members))
 
     def do_stop_before_commit(self, token: str, to: str, text: str) -> Json:
-        """Sends, and stops this process when everything is written and nothing committed."""
+        """Send, and suspend this process after its writes and before COMMIT."""
         say({"stopping": True})
         self._clock.stop_before_commit()
         return self.do_call(token, "SendMessage", to=to, type="send", payload={"text": text})
 
     def do_send_many(self, token: str, to: str, prefix: str, count: int) -> Json:
-        """Sends so many, one after the other; gives the sequence and id of each."""
+        """Send `count` messages one after the other. Return the position and id of each."""
         sent = []
         for number in range(count):
             act = SendMessage(to, {"text": f"{prefix}-{number}"}, "send")
@@ -147,17 +147,17 @@ class Server:
         return self.node.call(Credentials(token=token), act)
 
     def do_verify(self, pause: bool = False) -> Json:
-        """Verifies the log; with a pause at the moment when it looks for checkpoints."""
+        """Verify the log. With `pause`, pause before it reads the stored checkpoints."""
         with paused_at(Keys.kept) if pause else contextlib.nullcontext():
             return audit.verify(self.node)
 
     def do_restore(self, source: str, pause: bool = False) -> Json:
-        """Restores a backup; with a pause at the moment before it takes the log's place."""
+        """Restore a backup. With `pause`, pause before it replaces the log."""
         with paused_at(LogFile.overwrite) if pause else contextlib.nullcontext():
             return upkeep.restore(self.node, OWNER, source)
 
     def do_leave_behind(self, path: str, pipe: bool = False) -> Json:
-        """Leaves a file as a killed process of the same number would have."""
+        """Create a file as if a killed process with the same pid had left it."""
         path = path.format(pid=os.getpid(), thread=threading.get_ident())
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         if pipe:
@@ -169,10 +169,10 @@ class Server:
 
 @contextlib.contextmanager
 def paused_at(function: Callable[..., Any]) -> Iterator[None]:
-    """Pauses this thread when Interlock calls the function next, until the test says to go on."""
+    """Pause this thread at the next call of the function by Interlock, until the test continues."""
     code = getattr(function, "__code__", None)
 
-    def look(frame: Any, event: str, called: object) -> None:
+    def profile(frame: Any, event: str, called: object) -> None:
         enters = event == "call" and frame.f_code is code
         calls = event == "c_call" and called is function
         if (enters or calls) and frame.f_globals["__name__"].startswith("interlock."):
@@ -180,7 +180,7 @@ def paused_at(function: Callable[..., Any]) -> Iterator[None]:
             say({"paused": True})
             sys.stdin.readline()
 
-    sys.setprofile(look)
+    sys.setprofile(profile)
     try:
         yield
     finally:
@@ -188,10 +188,10 @@ def paused_at(function: Callable[..., Any]) -> Iterator[None]:
 
 
 class Writer:
-    """Writes for ever through one node from several threads, so that group commits form.
+    """Writes without end through one node from several threads, so that group commits form.
 
-    It says `["?", text]` before a request that has a key, and `["!", kind, text, …]` after each
-    answer. Its clock never reads the same twice: facts of one time are of one COMMIT.
+    It writes `["?", text]` before a request with a key, and `["!", kind, text, …]` after each
+    answer. Its clock never returns the same time twice, so facts with one time have one COMMIT.
     """
 
     def __init__(self, directory: str, token: str, prefix: str) -> None:
@@ -216,19 +216,19 @@ class Writer:
         say(["!", "joined", "writer"])
 
     def write(self, threads: int) -> None:
-        """Write in so many threads until the input ends."""
+        """Write in `threads` threads until the input ends."""
         for number in range(threads):
-            threading.Thread(target=self._go_on, args=(number,), daemon=True).start()
+            threading.Thread(target=self._write_forever, args=(number,), daemon=True).start()
         sys.stdin.read()
 
-    def _go_on(self, thread: int) -> None:
+    def _write_forever(self, thread: int) -> None:
         number = 0
         try:
             while True:
                 for act in (self._send_keyed, self._send_keyed, self._send, self._claim):
                     number += 1
                     act(f"{self.prefix}-{thread}-{number}")
-        except Exception as trouble:  # noqa: BLE001 - the test must see whatever it is
+        except Exception as trouble:  # noqa: BLE001 - the test must see every error
             say(["error", repr(trouble)])
 
     def _send_keyed(self, text: str) -> None:

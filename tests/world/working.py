@@ -1,7 +1,4 @@
-"""A git repository to work in, a gate that vera holds, and the commands that prove something there.
-
-Nothing here is a test, and nothing here decides what is right.
-"""
+"""A git repository, a gate that vera holds, and the commands that record evidence."""
 
 import copy
 import json
@@ -25,7 +22,7 @@ assignee: "@otto"
 ---
 # Add a greeting
 
-The program greets whoever starts it.
+The program greets its user.
 
 ## Acceptance criteria
 - [ ] it says hello
@@ -35,8 +32,8 @@ HOLDER = ("--from", "vera")
 
 
 class Workshop:
-    """A place that stands in a repository with one commit. Its senders are otto-cli, who works,
-    and vera, who holds the gate athena."""
+    """A place whose working directory is a repository with one commit. Its senders are otto-cli,
+    the worker, and vera, who holds the gate athena."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -47,13 +44,13 @@ class Workshop:
         place.ok("gate", "create", GATE, "--holder", "vera")
 
     def copied(self, root: Path, served: ServersByWorkspace | None = None) -> "Workshop":
-        """One that begins as this one is now."""
+        """Copy this workshop."""
         other = copy.copy(self)
         other.place = self.place.copied(root, served)
         return other
 
     def but(self, **environ: str | None) -> "Workshop":
-        """The same, where other variables are set."""
+        """Return this workshop with other variables."""
         other = copy.copy(self)
         other.place = self.place.but(**environ)
         return other
@@ -66,7 +63,7 @@ class Workshop:
         return done.stdout.strip()
 
     def tried(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command in the repository, whatever its status; `interlock` is on its path."""
+        """Run a command in the repository, with any exit status. `interlock` is on its path."""
         return subprocess.run(
             words,
             cwd=self.place.cwd,
@@ -84,7 +81,7 @@ class Workshop:
         file.write_text(text)
 
     def commit(self, **files: str) -> str:
-        """The id of a new commit with these files."""
+        """Commit these files, and return the id of the commit."""
         for name, text in files.items():
             self.write(name, text)
         self.git("add", "--all")
@@ -99,39 +96,39 @@ class Workshop:
     def tree(self) -> str:
         return self.git("rev-parse", "HEAD^{tree}")
 
-    # --- work in it
+    # --- tasks
 
     def create(self, *words: str, id: str = TASK) -> None:
         self.place.ok("task", "create", "--title", "Add a greeting", "--id", id, *words, *HOLDER)
 
     def taken(self, *words: str) -> int:
-        """Makes the task with its criterion and its gate, and takes it; gives the fence."""
+        """Create the task with its criterion and gate, and take it. Return the fence."""
         self.create("--criterion", "it says hello", "--gate", GATE)
         answer = self.place.ok("task", "take", TASK, *words, *WORKER)
         return int(answer["claim"]["fence"])
 
     def submitted(self) -> None:
-        """Takes it, proves it, and hands it in."""
+        """Take the task, record evidence, and submit it."""
         self.taken()
         self.proven("--task", TASK, "--criterion", "1", "--", "true")
         self.place.ok("task", "submit", TASK, *WORKER)
 
     def completed(self) -> None:
-        """All the way, with nothing left out."""
+        """Take, submit, pass and complete the task."""
         self.submitted()
         self.place.ok("gate", "pass", TASK, GATE, *HOLDER)
         assert self.place.ok("task", "complete", TASK, *WORKER)["completed"]
 
     def proven(self, *words: str) -> dict[str, Any]:
-        """The evidence of a run by the worker, which must have been kept."""
+        """Record a run as the worker, and return the evidence."""
         done = self.run(*WORKER, "--json", *words)
         assert "evidence" in done.json, done
         evidence: dict[str, Any] = done.json["evidence"]
         return evidence
 
     def run(self, *words: str, stdin: bytes = b"", **environ: str | None) -> Done:
-        """`interlock evidence run` to its end. With --json the command's own output is on stderr,
-        and the status is the command's, so that this is unlike all other commands."""
+        """Run `interlock evidence run` to its end. Unlike other commands, with --json it prints the
+        command's output on stderr and exits with the command's status."""
         words = ("evidence", "run", *words)
         with self.place.start(*words, **environ) as child:
             try:
@@ -145,7 +142,7 @@ class Workshop:
         return shown
 
     def kept(self, id: str) -> bytes:
-        """What a piece of evidence keeps, byte for byte."""
+        """Return the stored bytes of a piece of evidence."""
         with self.place.start("evidence", "show", id, "--raw") as child:
             out, err = child.communicate(timeout=LIMIT_S)
         assert (child.returncode, err) == (0, b"")
@@ -157,8 +154,8 @@ class Workshop:
 
     @contextmanager
     def nothing_written(self, *recorded: str) -> Iterator[None]:
-        """Within it the log does not grow, but by refusals with these codes; and the task stays as
-        it is."""
+        """Check that the log gets no entries in the block, except refusals with these codes, and
+        that the tasks do not change."""
         before, tasks = self.place.entries(), self._tasks()
         yield
         facts = self.place.query(f"SELECT header FROM log WHERE seq > {before} ORDER BY seq")
@@ -172,7 +169,7 @@ class Workshop:
 
 
 def processes_with(mark: str) -> list[str]:
-    """The processes that have this word in their command line, and have not ended."""
+    """Return the running processes that have this word in their command line."""
     listed = subprocess.run(
         ["ps", "-A", "-ww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
     )
@@ -180,7 +177,7 @@ def processes_with(mark: str) -> list[str]:
 
 
 def memory(pid: int) -> int:
-    """The bytes of memory that a process uses now; none if it has ended."""
+    """Return the memory that a process uses, in bytes, or 0 if it has ended."""
     told = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

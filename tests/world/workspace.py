@@ -26,7 +26,7 @@ from interlock.verbs.flows import run
 from interlock.verbs.verb import Verb
 
 OWNER = Credentials(owner=True)
-START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, a time that no clock of a test machine shows
+START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, in the future of every test machine's clock
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 Answer = dict[str, Any]
 
@@ -37,7 +37,7 @@ def join(node: Node, name: str, surface: str | None = None, **fields: Any) -> Cr
 
 
 def text_to(to: str, text: str = "hello", **fields: Any) -> SendMessage:
-    """The request to send a text, or another payload where the fields have one."""
+    """Return the request to send a text. The fields may replace the payload."""
     usual: dict[str, Any] = {"to": to, "payload": {"text": text}, "type": "send"}
     return SendMessage(**(usual | fields))
 
@@ -66,7 +66,7 @@ class MovedClock:
 
 
 class Workspace:
-    """An open node, by default on a clock that stands still until the test moves `ms`."""
+    """An open node, by default on a clock that only the test moves, with `ms`."""
 
     def __init__(self, directory: Path, clock: Callable[[], int] | None = None) -> None:
         directory.mkdir(exist_ok=True)
@@ -77,12 +77,12 @@ class Workspace:
 
     def _opened(self) -> Node:
         node = Node(str(self.directory), clock=self._clock)
-        # No test of this class cuts the power, so no commit needs to wait for the disk.
+        # No test of this class simulates a power failure, so commits need not wait for the disk.
         node.file.writer.execute("PRAGMA synchronous = OFF")
         return node
 
     def close(self) -> None:
-        """Close the node; a test may change its files then."""
+        """Close the node, so that a test can change its files."""
         self.node.close()
 
     def reopen(self) -> None:
@@ -100,16 +100,16 @@ class Workspace:
         return join(self.node, name, surface, **fields)
 
     def call(self, by: Credentials, verb: Verb) -> Answer:
-        """Do a request to its end, and return the answer."""
+        """Run a request to completion, and return the answer."""
         return self.node.call(by, verb)
 
     def refused(
         self, code: str, by: Credentials, verb: Verb, *, is_recorded: bool | None = None
     ) -> Answer:
-        """The error object of a refused request.
+        """Return the error object of a request that must be refused.
 
-        The log gains the refusal if its code is one that the node records, and nothing else.
-        Give `is_recorded` where the node makes an exception."""
+        Check that the log has no new entry except the refusal, if the node records its code. Give
+        `is_recorded` where the node makes an exception."""
         before = self.head()
         with pytest.raises(errors.Refusal) as caught:
             self.call(by, verb)
@@ -157,7 +157,7 @@ class Workspace:
 
 
 class StaffedWorkspace(Workspace):
-    """A workspace where otto has joined on two surfaces, the agent vera, and the person mira."""
+    """A workspace with two surfaces of the agent otto, the agent vera, and the person mira."""
 
     def __init__(self, directory: Path, clock: Callable[[], int] | None = None) -> None:
         super().__init__(directory, clock)
