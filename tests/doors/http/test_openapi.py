@@ -83,6 +83,14 @@ def test_body_is_required_if_the_verb_needs_one_of_its_members() -> None:
     assert required["/v1/mute"] is False
 
 
+def test_descriptions_have_no_exit_statuses() -> None:
+    operations = [operation for methods in PATHS.values() for operation in methods.values()]
+    described = [operation.get("description", "") for operation in operations]
+    assert not [text for text in described if "Exit" in text]
+    check = PATHS["/v1/claims/check"]["post"]["description"]
+    assert check.startswith("The answer names the holders.")
+
+
 def test_optional_member_may_be_null() -> None:
     body = PATHS["/v1/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     priority = body["properties"]["priority"]

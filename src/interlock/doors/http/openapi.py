@@ -1,5 +1,6 @@
 """The OpenAPI document at /openapi.json, derived from the declarations of the verbs."""
 
+import re
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,6 +18,8 @@ Schema = dict[str, Any]
 _COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
 _REF = "#/components/schemas/{model}"
 _ABSENT: list[Any] = [None, False, []]
+# The sentences about exit statuses in the notes of a verb are only for its command.
+_EXIT = re.compile(r"\s*\bExit \d+: [^.]*\.")
 
 
 def document() -> Schema:
@@ -100,7 +103,7 @@ def _operation(known: Decoder, schemas: Schema) -> Schema:
         "parameters": parameters,
         "responses": {"200": done} | _refusals(*statuses),
     }
-    if more := notes(verb):
+    if more := _EXIT.sub("", notes(verb)).strip():
         operation["description"] = more
     if verb.declared.anyone:
         operation["security"] = []

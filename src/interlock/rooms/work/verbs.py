@@ -279,7 +279,7 @@ class CompleteTask(
     """Complete a task, or list its open requirements.
 
     Exit 1: a dependency, the submission, a criterion, a gate or a blocker is open. The answer has a
-    command for each of them."""
+    command for each open requirement."""
 
     id: TaskId
     fence: Fence | None = None
