@@ -1,5 +1,6 @@
-"""Which tests of the command run twice: on the workspace's file, and through a server that runs for
-it. What is listed here with a reason runs on the file only."""
+"""The modules whose tests run twice: on the workspace's file, and through a server.
+
+The tests in DIRECT_ONLY run only on the file, each with its reason."""
 
 BOTH_WAYS = {
     "test_cli",
@@ -13,18 +14,19 @@ BOTH_WAYS = {
     "test_token_import",
 }
 
-NO_WORKSPACE = "it needs no workspace"
-MAKES_ONE = "it is about when a workspace is made, and a server makes one"
-UNUSABLE = "no server starts where there is no workspace to be used"
-THE_FILE = "it is about the file, which a server has open"
+NO_WORKSPACE = "the test needs no workspace"
+MAKES_ONE = "the test checks when a command creates a workspace, and a server creates one"
+UNUSABLE = "no server starts for an unusable workspace"
+OWN_SERVER = "the test starts its own server"
+THE_FILE = "the test changes the file, which a server has open"
 DIRECT_ONLY = {
     # test_cli
     "test_help_with_json_prints_one_document": NO_WORKSPACE,
     "test_version_is_printed": NO_WORKSPACE,
     "test_schema_prints_the_published_files": NO_WORKSPACE,
     "test_command_that_needs_no_workspace_creates_none": MAKES_ONE,
-    "test_the_shared_runner_passes_with_the_real_command": "it makes workspaces of its own",
-    "test_the_shared_runner_passes_with_the_real_command_and_real_servers": "it starts its own",
+    "test_the_shared_runner_passes_with_the_real_command": "the test creates its own workspaces",
+    "test_the_shared_runner_passes_with_the_real_command_and_real_servers": OWN_SERVER,
     # test_bad_input
     "test_a_workspace_that_is_a_file_is_refused": UNUSABLE,
     "test_a_workspace_below_a_file_is_refused": UNUSABLE,
@@ -44,8 +46,8 @@ DIRECT_ONLY = {
     "test_init_reports_whether_it_created_a_workspace": MAKES_ONE,
     "test_run_exits_with_125_without_a_workspace": UNUSABLE,
     # test_token_import
-    "test_an_old_token_works_over_http_until_it_is_rotated": "it starts its own server",
-    "test_secret_sent_over_http_is_refused_and_not_echoed": "it starts its own server",
+    "test_an_old_token_works_over_http_until_it_is_rotated": OWN_SERVER,
+    "test_secret_sent_over_http_is_refused_and_not_echoed": OWN_SERVER,
     # test_terminal
     "test_help_of_every_command_has_a_summary_and_a_usage": NO_WORKSPACE,
     "test_help_fits_a_narrow_terminal": NO_WORKSPACE,

@@ -1,8 +1,8 @@
 """Run the command `interlock`: in the test's process, which takes milliseconds, or in a new one.
 Each `Place` is a workspace and a home directory of one test.
 
-Every call checks the rules for all commands: with `--json`, one JSON document and nothing on
-stderr, no nulls, valid times and exit statuses; otherwise, no control characters in the text.
+Every call checks the rules for all commands. With `--json`, a command prints one JSON document and
+nothing on stderr. The document has no nulls, and valid times. Text has no control characters.
 """
 
 import contextlib

@@ -2,10 +2,9 @@
 the outcome in one form.
 
 A request is a verb and its fields. The client's method, the route, the words of the command and the
-MCP tool of one verb come from the declaration of the verb. The rest is written by hand, without the
-encoders of Interlock: the HTTP request, the MCP tools that combine verbs, and the commands whose
-words are not fields of their verb. `test_doors.py` has handwritten forms that check the
-declarations.
+MCP tool of one verb come from the declaration of the verb. Three parts are written by hand, without
+the encoders of Interlock: the HTTP request, the MCP tools that combine verbs, and some words of
+commands. `test_doors.py` has handwritten forms that check the declarations.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""A fake AI client in a terminal. It draws a prompt like the real client, accepts a bracketed paste
-as one text, and records each byte that it reads and each submitted line.
+"""A fake AI client in a terminal. It draws a prompt like the real client, and accepts a bracketed
+paste as one text. It records each byte that it reads and each submitted line.
 
 Run as a program: CLIENT MODE DIRECTORY.
 """

@@ -20,8 +20,8 @@ from world.signed_in_people import let_in
 class Furnished:
     """A workspace, the tokens of its callers, and the names by which rows refer to its content.
 
-    The senders are otto-cli (a surface of the agent otto), the agent nova, the person vera, the
-    admin dora, lena without the scope mail, and mira with only that scope. Vera has signed in and
+    The senders are otto-cli (a surface of the agent otto), the agent nova, the person vera and the
+    admin dora. Lena lacks the scope mail, and mira has only that scope. Vera has signed in and
     connected a client that acts as her. Rita is invited. The callers' directory is a git
     repository.
 

@@ -1,8 +1,8 @@
 """A linearizability check for the calls of one claim.
 
-A history is linearizable if each call has an instant between its start and its end so that, in the
-order of these instants, each answer is correct for a claim. A call with an unknown outcome may have
-happened at any time after its start, or never.
+A history is linearizable if each call can have an instant between its start and its end. In the
+order of these instants, each answer must be correct for a claim. A call with an unknown outcome may
+have happened at any time after its start, or never.
 
 The search processes starts and ends in the order of time. It keeps every state that the calls so
 far can have led to. It places a call only when the end of a call requires it. If no state is left,

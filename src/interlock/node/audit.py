@@ -1,7 +1,7 @@
 """The audit: verify the whole log, show its facts, export it.
 
-Verification trusts only the bytes: the chain of header hashes, the commitments of bodies, and the
-signed checkpoints: one that the caller gives, and those in the workspace's directory.
+Verification trusts only the chain of header hashes, the commitments of bodies, and signed
+checkpoints. The caller can give a checkpoint, and the workspace's directory has the latest ones.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""The HTTP API: routes answer handwritten requests, every refusal is the error object, and the
+"""The HTTP API: routes answer handwritten requests, and every refusal is the error object. The
 server refuses other identities, other senders' mail and requests from foreign pages.
 
 test_doors.py sends a request to every route."""

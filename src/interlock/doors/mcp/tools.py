@@ -465,7 +465,7 @@ def _refused(member: str, schema: Schema, why: str) -> Usage:
 
 # --- remedies
 
-# For each verb that shares a tool with others: the tool's name, the arguments that select the verb,
+# Verbs that share a tool with others. Each has the tool's name, the arguments that select the verb,
 # and the fields whose parameters have other names.
 SHARED_TOOLS: Final[dict[type[Verb], tuple[str, Arguments, dict[str, str]]]] = {
     AnswerAsk: ("send", {}, {"message": "reply_to"}),
