@@ -24,7 +24,7 @@ test: ready ## run the tests, except the long ones
 
 longtest: ready ## run the tests that take minutes
 	@.ci/programs
-	$(PYTEST) -n 2 -m long
+	$(PYTEST) -n 3 --durations=15 -m long
 
 enginetest: ready ## run the tests for all engines on Redis and on PostgreSQL
 	@.ci/programs

@@ -1,5 +1,5 @@
 """Connections of apps to several nodes that serve one workspace under one address, as behind a load
-balancer: a sign-in can continue at another node, and a revocation applies at every node."""
+balancer. A sign-in can continue at another node, and a revocation applies at every node."""
 
 import os
 from collections.abc import Iterator

@@ -28,6 +28,8 @@ from world.server import RunningServer, free_port
 from world.teams import LARGE, Team, hashes, level, texts
 from world.workspace import OWNER, facts, join, send_text
 
+pytestmark = pytest.mark.long
+
 
 class Intruder:
     """Adds and changes entries with the engine's own commands."""

@@ -30,6 +30,8 @@ from world.server import RunningServer
 from world.teams import LARGE, Team, hashes, level, texts
 from world.workspace import OWNER, Answer, facts, join, send_text
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
@@ -367,7 +369,6 @@ def _has_kept(path: Path, length: int) -> None:
     connection.close()
 
 
-@pytest.mark.long
 def test_a_fork_is_noticed_and_repaired_by_giving_up_one_side(team: Team, copying: Copying) -> None:
     """A node that did not know of the loss continued to write, while the others were down."""
     ada, bert, otto = _grown(team)

@@ -1,5 +1,5 @@
-"""Moving a workspace from its own file to an engine, and further needs of several nodes: reading
-your own writes, warnings about possible losses, and a Redis cluster."""
+"""Moving a workspace from its own file to an engine, and further needs of several nodes. These are
+reading your own writes, warnings about possible losses, and a Redis cluster."""
 
 import json
 import os
@@ -30,6 +30,8 @@ from world.server import RunningServer, free_port
 from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import LARGE, Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
+
+pytestmark = pytest.mark.long
 
 Teams = Callable[[Remotes], Team]
 
@@ -438,7 +440,6 @@ def test_hazards_are_those_of_the_cluster_server_that_has_the_workspace(
         assert "appendfsync is everysec" in found[False][0]
 
 
-@pytest.mark.long
 def test_writes_are_refused_while_a_cluster_is_down(
     tmp_path_factory: pytest.TempPathFactory, teams: Teams
 ) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, LiteralString, NamedTuple
 from urllib.parse import urlsplit
@@ -422,24 +422,30 @@ def test_a_failed_write_is_not_reported_as_a_lost_turn(database: Database) -> No
 def test_a_commit_that_waits_for_a_replica_raises_answer_lost(tmp_path: Path) -> None:
     """The server stores the entry once it stops waiting for the replica, and acknowledges nothing
     before."""
-    with PostgresServer(tmp_path) as server:
-        remote = PostgresRemote(server.url, WORKSPACE)
-        admin = PostgresIntruder(server.url, WORKSPACE)
-        append(remote, b"one")
-        head = remote.begin("node")
+    with (
+        PostgresServer(tmp_path) as server,
+        closing(PostgresRemote(server.url, WORKSPACE)) as remote,
+        closing(PostgresIntruder(server.url, WORKSPACE)) as admin,
+    ):
+        bodies = [b"one"]
+        append(remote, *bodies)
+
+        def append_next() -> None:
+            bodies.append(b"body %d" % len(bodies))
+            append(remote, bodies[-1])
+
         require(admin, "absent")
         with pytest.raises(AnswerLost):
-            remote.append(head, Appending([sealed(2, b"two")]))
+            # Commits wait once the checkpointer has read the setting, later than this session.
+            until(append_next)
         require(admin, "")
         until(admin.is_turn_free)
-        assert [entry.body for entry in log(remote)] == [b"one", b"two"]
-        assert append(remote, b"three")[0].seq == 3
-        remote.close()
-        admin.close()
+        assert [entry.body for entry in log(remote)] == bodies
+        assert append(remote, b"last")[0].seq == len(bodies) + 1
 
 
 def require(admin: PostgresIntruder, standby: LiteralString) -> None:
-    """Make commits wait for a replica of this name, or for none."""
+    """Tell the server to let commits wait for a replica of this name, or for none."""
     admin.db.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
     admin.db.execute("SELECT pg_reload_conf()")
     until(lambda: admin.db.execute("SHOW synchronous_standby_names").fetchone() == (standby,))

@@ -1,5 +1,5 @@
-"""The parts of the Redis remote that other remotes lack: a soft turn, which a node that is alone
-need not write, and the bell that hands it over."""
+"""The parts of the Redis remote that other remotes lack. They are a soft turn, which a node that is
+alone need not write, and the bell that hands the turn over."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

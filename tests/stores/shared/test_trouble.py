@@ -1,5 +1,5 @@
 """Nodes whose engine is down or stopped, nodes that lose the engine's answers, and nodes whose
-clocks disagree: every answer is true, and no request is executed twice."""
+clocks disagree. Every answer is true, and no request is executed twice."""
 
 import calendar
 import shutil
@@ -22,6 +22,8 @@ from world.server import Reply, RunningServer
 from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture
@@ -391,7 +393,6 @@ def hours_apart(team: Team) -> Iterator[tuple[Shifted, Shifted]]:
         yield ada, bert
 
 
-@pytest.mark.long
 def test_a_lease_ends_at_the_same_time_on_nodes_whose_clocks_are_hours_apart(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:
@@ -417,7 +418,6 @@ def test_a_lease_ends_at_the_same_time_on_nodes_whose_clocks_are_hours_apart(
     assert took["claim"]["fence"] > claim["fence"]
 
 
-@pytest.mark.long
 def test_presence_and_log_use_one_time_on_nodes_whose_clocks_are_hours_apart(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:
