@@ -2,8 +2,8 @@
 
 A client starts one bridge for each of its windows, so the bridge is small: it parses lines only to
 know which requests are open. When the server ends, the bridge answers open requests with an error.
-Then it sends the client's greeting and the requests that the server has not received to the next
-server, or to a node in a child process.
+Then it connects to the next server, or to a node in a child process. It sends the client's greeting
+there, and the requests that the old server has not received.
 """
 
 import json

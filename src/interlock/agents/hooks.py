@@ -25,10 +25,17 @@ from interlock.verbs.flows import Flow
 class Step(Record):
     """An event in a client's session.
 
-    `kind` is `start` (also after a compaction), `prompt` (before the agent sees a person's text),
-    `edit` (before a tool that changes files), `tool` (after a tool), `stop` (the agent is about to
-    end its turn), `rest` (the turn was interrupted or failed), `end` (the session is over) or
-    `other` (Interlock has nothing to tell the agent).
+    `kind` is one of these:
+
+    start   the session starts, or continues after a compaction
+    prompt  before the agent sees a person's text
+    edit    before a tool that changes files
+    tool    after a tool
+    stop    the agent is about to end its turn
+    rest    the turn was interrupted or failed
+    end     the session is over
+    other   Interlock has nothing to tell the agent
+
     `paths` are the files that an edit would change, as the client names them: absolute, or relative
     to `cwd`. `held` counts, as the client reports it, how often in a row hooks kept the agent from
     stopping. `forgets` is true before a compaction by a client that reports no start afterwards.
@@ -195,8 +202,9 @@ def nested(event: str, kind: str, reply: HookReply, takes_context: bool) -> dict
 
 # --- the memory of one session, outside of the log: its loss does no harm
 
-# No session has this name: names of sessions do not start with a dot.
-DOOR = ".door"
+# The file that a process locks while it looks for a waiter. No session has this name, because names
+# of sessions do not start with a dot.
+LOCK = ".door"
 
 
 class Memo(Record):
@@ -240,20 +248,20 @@ class Memory:
         directory = os.path.dirname(self._waiting)
         os.makedirs(directory, 0o700, exist_ok=True)
         # Without this lock, a process could lock a file that another process is about to delete.
-        door = _opened(os.path.join(directory, DOOR))
+        lock = _opened(os.path.join(directory, LOCK))
         try:
-            fcntl.flock(door, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.exists(self._waiting):
                 # Delete the files of sessions without a waiter.
                 for name in os.listdir(directory):
                     path = os.path.join(directory, name)
                     with suppress(OSError):
-                        if name != DOOR and (handle := _locked(path)) is not None:
+                        if name != LOCK and (handle := _locked(path)) is not None:
                             os.close(handle)
                             os.unlink(path)
             return _locked(self._waiting) is not None
         finally:
-            os.close(door)
+            os.close(lock)
 
 
 def _locked(path: str) -> int | None:
@@ -434,7 +442,7 @@ def _who(answer: Answer) -> str:
     held = []
     for claim in answer.get("claims", []):
         paths = f"{', '.join(claim['paths'])} in {claim['repo']}" if "paths" in claim else ""
-        alone = "" if "session" in claim else ", in no session"
+        alone = "" if "session" in claim else ", without a session"
         until = f"(fence {claim['fence']}, until {claim['expires_at']}{alone})"
         held.append(f"{claim.get('item', paths)} {until}")
     claims = "; ".join(held) or "no claims"

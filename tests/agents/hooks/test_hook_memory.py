@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.hooks import DOOR, Memo, Memory
+from interlock.agents.hooks import LOCK, Memo, Memory
 
 LIMIT_S = 30.0
 WAITING = """
@@ -32,7 +32,7 @@ def waiter(home: Path, session: str) -> Iterator[bool]:
 
 
 def known(home: Path) -> set[str]:
-    return {path.name for path in (home / "windows" / "waiting").iterdir()} - {DOOR}
+    return {path.name for path in (home / "windows" / "waiting").iterdir()} - {LOCK}
 
 
 def test_only_one_process_waits_for_a_session(tmp_path: Path) -> None:

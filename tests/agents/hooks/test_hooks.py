@@ -333,6 +333,7 @@ def test_the_next_tool_hook_submits_a_run_that_was_recorded_offline(office: Offi
     assert office.place.entries() == before + 1
 
 
+@pytest.mark.long
 def test_concurrent_hooks_submit_a_run_once(office: Office) -> None:
     window = office.opened("otto-cli", "s.1")
     path = spooled(office, window, "head", "-c", "8000000", "/dev/zero")

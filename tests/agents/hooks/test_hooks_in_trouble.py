@@ -1,4 +1,4 @@
-"""Hooks that fail: after any error the client gets, in time and with exit status 0, an answer that
+"""Hooks that fail. After any error the client gets, in time and with exit status 0, an answer that
 it accepts and that has no effect.
 
 Without the error, the hooks in each of these workspaces would deny an edit and hold a stop. So an

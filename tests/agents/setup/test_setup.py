@@ -479,7 +479,9 @@ def test_a_plugin_in_a_worktree_is_hidden_from_git(repository: Place) -> None:
 def test_the_tasks_of_the_person_concern_the_files_that_setup_wrote(
     client: str, repository: Place
 ) -> None:
-    assert any("trust" in each for each in repository.ok("setup", client, "--print")["confirm"])
+    assert any(
+        "trust" in each.lower() for each in repository.ok("setup", client, "--print")["confirm"]
+    )
     for name in ("settings.json", "hooks.json", "mcp.json"):
         file = repository.cwd / f".{client}" / name
         file.parent.mkdir(exist_ok=True)

@@ -743,6 +743,18 @@ def test_exclude_lines_stay_while_another_worktree_needs_them(machine: UserMachi
     assert machine.everything() == before
 
 
+def test_undo_removes_exclude_lines_that_only_another_repository_needs(
+    machine: UserMachine,
+) -> None:
+    other = machine.repo.parent / "other"
+    git(machine.repo, "clone", "--quiet", ".", str(other))
+    before = machine.everything()
+    machine.set_up("claude-code")
+    machine.set_up("claude-code", at=other)
+    machine.undo("claude-code")
+    assert machine.everything() == before
+
+
 def test_undo_keeps_an_exclude_line_that_existed_before_setup(machine: UserMachine) -> None:
     (machine.repo / ".git" / "info" / "exclude").write_text("/.mcp.json\n")
     before = machine.everything()

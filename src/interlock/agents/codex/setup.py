@@ -44,7 +44,10 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
         "Type /hooks in Codex and trust Interlock's hooks. Codex does not run them before that."
     ]
     if not all(file.startswith(os.path.join(own, "")) for file in (config, hooks_file)):
-        confirm.insert(0, "Codex reads a project's settings only if you trust the project.")
+        confirm.insert(
+            0,
+            "Trust this project in Codex. Codex does not read the project's settings before that.",
+        )
     return Wanted(documents, confirm, notices)
 
 

@@ -27,7 +27,7 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
         Document(servers, CLIENT, members={("mcpServers", SERVER): served.server()}),
         Document(hooks_file, CLIENT, hooks=hooks(hooked), start=NEW),
     ]
-    confirm = ["Cursor runs a project's hooks only in a workspace that you trust."]
+    confirm = ["Trust this workspace in Cursor. It does not run the project's hooks before that."]
     is_projects = hooks_file == os.path.join(project, "hooks.json")
     about_server = "Turn on the MCP server interlock in Cursor's settings, under MCP."
     return Wanted(documents, confirm if is_projects else [], notices, (about_server,))

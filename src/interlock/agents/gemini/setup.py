@@ -31,7 +31,7 @@ def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     members: Members = {("mcpServers", SERVER): caller.server()}
     documents = [Document(file, CLIENT, members=members, hooks=hooks(caller))]
     confirm = [
-        "Gemini CLI reads a project's settings only in a folder that you trust.",
+        "Trust this folder in Gemini CLI. It does not read the project's settings before that.",
         "When Gemini CLI starts in the project, it warns once about the new hooks.",
     ]
     return Wanted(documents, confirm if file == project else [], notices)

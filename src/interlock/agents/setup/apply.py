@@ -272,11 +272,16 @@ def _unrecorded(
 
 def _restored(saved: Iterable[Saved], others: Sequence[SetupRecord]) -> Iterator[Change]:
     """Yield the changes that restore the files, except for entries that other records need."""
-    needed = {line for other in others for each in other.saved for line in each.document.lines}
+    needed = {
+        (each.document.file, line)
+        for other in others
+        for each in other.saved
+        for line in each.document.lines
+    }
     for each in saved:
         document = each.document
         now = files.read(document.file)
-        lines = tuple(line for line in document.lines if line not in needed)
+        lines = tuple(line for line in document.lines if (document.file, line) not in needed)
         if now is None or _users_of(document, others):
             after = now
         elif lines == document.lines:

@@ -31,8 +31,8 @@ class InstalledEntries(NamedTuple):
 
 
 def detected(place: SetupTarget) -> list[dict[str, Any]]:
-    """Return a row for each client: its program, whether it is set up here or for the user, its
-    sender, and the command that sets it up. Read-only: creates no workspace."""
+    """Return a row for each client: its program, its sender, and the command that sets it up. The
+    row also says whether it is set up, here or for the user. Read-only: creates no workspace."""
     path = place.environ.get("PATH")
     rows: list[dict[str, Any]] = []
     for name in CLIENTS:
