@@ -13,7 +13,7 @@ returns a refusal as the same object (`as_dict`). The tree, with the exit status
     │                     MissingScope, OwnWork, NotHolder, StaleFence, ForeignOrigin,
     │                     WrongAudience
     ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, LogForked, NewerVersion,
-    │                     UnsafeFilesystem, OtherHost
+    │                     UnsafeFilesystem, OtherHost, AddressUnavailable
     └── Internal (70)
 
 Refusals marked `recorded` matter to an auditor, so the node appends them to the log as facts. The
@@ -142,6 +142,7 @@ class LogDamaged(PlainNo):
 
     code = "LOG_DAMAGED"
     title = "Log damaged"
+    remedy = Remedy("interlock restore FILE")
 
 
 class BadInput(Refusal):
@@ -257,7 +258,7 @@ class GateHasNoHolder(BadInput):
 
 
 class AlreadyDone(BadInput):
-    """The task has ended. Its state cannot change any more."""
+    """The task has ended. The state of an ended task cannot change."""
 
     code = "ALREADY_DONE"
     title = "Already done"
@@ -300,7 +301,8 @@ class BadToken(NotAllowed):
     title = "Bad token"
     http = 401
     remedy = Remedy(
-        "To list the valid tokens: interlock token list",
+        "Unset INTERLOCK_TOKEN, or set it to a token of this workspace. Without the variable, "
+        "interlock token list shows the valid tokens to the owner.",
         http="Ask an admin of the workspace for a token.",
         mcp="Ask your user to check the token in the client's MCP configuration.",
     )
@@ -313,8 +315,8 @@ class TokenExpired(NotAllowed):
     title = "Token expired"
     http = 401
     remedy = Remedy(
-        "The sender's owner or an admin can replace it: interlock token rotate",
-        http="The sender's owner or an admin can replace it: `POST /v1/tokens/rotate`",
+        "The sender's owner or an admin can replace the token: interlock token rotate",
+        http="The sender's owner or an admin can replace the token: `POST /v1/tokens/rotate`",
         mcp="Ask your user to replace it: `interlock token rotate` in a shell.",
     )
 
@@ -422,7 +424,7 @@ class LogForked(NotAvailable):
     runs interlock repair."""
 
     code = "LOG_FORKED"
-    title = "The log forks"
+    title = "Log forked"
 
 
 class NewerVersion(NotAvailable):
@@ -444,6 +446,13 @@ class OtherHost(NotAvailable):
 
     code = "OTHER_HOST"
     title = "Used on another host"
+
+
+class AddressUnavailable(NotAvailable):
+    """The server cannot listen on its address. Another program may use the port."""
+
+    code = "ADDRESS_UNAVAILABLE"
+    title = "Address unavailable"
 
 
 class Internal(Refusal):

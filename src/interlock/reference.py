@@ -1,8 +1,15 @@
 """The pages of docs/reference: plain Markdown, derived from the declarations.
 
-Each page takes its content from the interface that it describes: the commands as the parser reads
-them, the OpenAPI document, the definitions of the client's methods, the list of MCP tools, the
-schemas of the answers, and the classes of the errors. `generate` writes the pages.
+Each page takes its content from the interface that it describes:
+
+    cli.md      the commands as the parser reads them
+    http.md     the OpenAPI document
+    python.md   the definitions of the client's methods
+    mcp.md      the list of MCP tools
+    answers.md  the schemas of the answers
+    errors.md   the classes of the errors
+
+`generate` writes the pages.
 """
 
 import ast
@@ -175,9 +182,9 @@ def http_page() -> str:
         f"{document['openapi']}), with the patterns of all values. [HTTP](../http.md) explains "
         "tokens, sessions, retries and live events.",
         f"Every route takes the header `{SESSION_HEADER}`, the session that acts. A body is one "
-        "JSON object, and a member without **required** can be absent. Status 200 has the answer; "
-        f"a refusal has one of the statuses {', '.join(statuses[1:])} and the error object of "
-        "[Error codes](errors.md).",
+        "JSON object, and a member without **required** can be absent. Status 200 has the answer. "
+        "A refusal has the error object of [Error codes](errors.md), and one of these statuses: "
+        f"{', '.join(statuses[1:])}.",
         *parts,
     )
 
@@ -245,7 +252,8 @@ def _member_rows(schema: Schema, mark: str = "required") -> list[tuple[str, ...]
 
 def _row(name: str, schema: Schema, mark: str) -> tuple[str, ...]:
     default = f"(default: {_code(json.dumps(schema['default']))})" if "default" in schema else ""
-    meaning = " ".join(filter(None, (_plain(schema.get("description", "")), default)))
+    about = schema.get("description") or schema.get("items", {}).get("description", "")
+    meaning = " ".join(filter(None, (_plain(about), default)))
     return f"{name} **{mark}**" if mark else name, _type(schema), meaning
 
 
@@ -327,8 +335,8 @@ def errors_page() -> str:
         "Error codes",
         "A refusal is one JSON object on every interface. `code` is stable, `error` is its fixed "
         "title, and `message` says what was wrong and what to do. Further members depend on the "
-        "code. The command line exits with the status of the code, HTTP answers with its HTTP "
-        "status, and the Python client raises the exception of that name: `CLAIM_HELD` is "
+        "code. The command line exits with the status of the code, and HTTP answers with its HTTP "
+        "status. The Python client raises the exception of that name: `CLAIM_HELD` is "
         "`interlock.errors.ClaimHeld`.",
         _table("code | exit | HTTP | meaning", rows),
     )

@@ -366,7 +366,7 @@ def test_the_node_refuses_a_caller_without_the_scope(
 ) -> None:
     with Node(str(tmp_path)) as node:
         mail = node.call(OWNER, Join("vera", scopes=("mail",)))["token"]
-        with pytest.raises(MissingScope, match="paint needs the scope work"):
+        with pytest.raises(MissingScope, match="This request needs the scope work"):
             node.call(Credentials(mail), paint(item="B-4"))
         assert node.call(Credentials(token), paint(item="B-4"))["painted"] == "B-4"
 

@@ -44,6 +44,7 @@ ELSEWHERE = {
     "NEWER_VERSION": "a state of the file: see test_bad_input.py",
     "UNSAFE_FILESYSTEM": "a state of the file",
     "OTHER_HOST": "a state of the file: see test_bad_input.py",
+    "ADDRESS_UNAVAILABLE": "only a server that starts refuses with it: see test_lifecycle.py",
     "INTERNAL": "no request should cause it",
 }
 

@@ -506,8 +506,8 @@ def _opened(
 
 
 def _connections(day: Day, rosa: Credentials) -> None:
-    """A connection that stays open, one with a reused refresh token, one with a reused code, one
-    that its client closes, and one that Rosa revokes."""
+    """A connection that stays open, one with a reused refresh token, and one with a reused code.
+    Also one that its client closes, and one that Rosa revokes."""
     code, phone, refresh = _opened(day, rosa, "otto", "phone")
     day.do(rosa, NameConnection("con_" + token_format.hashed(code)[:12], "my phone"))
     day.send(phone, "@vera", "send", {"text": "From my phone."})

@@ -54,10 +54,11 @@ REFUSALS = [
     ("RATE_LIMITED", "Rate limited", 4, 429),
     ("PAUSED", "Paused", 4, 503),
     ("ENGINE_UNAVAILABLE", "Engine unavailable", 4, 503),
-    ("LOG_FORKED", "The log forks", 4, 503),
+    ("LOG_FORKED", "Log forked", 4, 503),
     ("NEWER_VERSION", "Newer version", 4, 503),
     ("UNSAFE_FILESYSTEM", "Unsafe filesystem", 4, 503),
     ("OTHER_HOST", "Used on another host", 4, 503),
+    ("ADDRESS_UNAVAILABLE", "Address unavailable", 4, 503),
     ("INTERNAL", "Internal error", 70, 500),
 ]
 
@@ -151,8 +152,8 @@ def test_the_refusal_of_an_unknown_type_suggests_similar_types(workspace: Worksp
 @pytest.mark.parametrize(
     ("type", "use"),
     [
-        ("evidence", "interlock evidence run|add"),
-        ("gate_verdict", "interlock gate pass|fail"),
+        ("evidence", "interlock evidence run or interlock evidence add"),
+        ("gate_verdict", "interlock gate pass or interlock gate fail"),
         ("task_created", "interlock task create"),
         ("task_claimed", "interlock task take"),
         ("task_completed", "interlock task complete"),

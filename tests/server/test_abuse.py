@@ -1,5 +1,5 @@
 """Clients that send half requests, junk, too much, too slowly or nothing at all, and clients that
-never read: the server refuses or drops each of them, and continues to answer other clients.
+never read. The server refuses or drops each of them, and continues to answer other clients.
 
 Tests that exceed a time limit use a server whose limits are shorter than by default.
 """

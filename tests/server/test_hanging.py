@@ -1,5 +1,5 @@
-"""A server that runs but does not answer: reads use the file instead, writes that the server may
-have executed are not repeated, and the doctor names the server."""
+"""A server that runs but does not answer. Reads use the file instead. Commands do not repeat writes
+that the server may have executed. The doctor names the server."""
 
 import os
 import signal

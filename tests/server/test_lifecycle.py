@@ -204,7 +204,7 @@ def test_the_refusal_of_a_used_port_names_the_address(place: Place) -> None:
         port = other.getsockname()[1]
         done = refused_start(place, "--port", str(port))
     assert done.status == 4
-    assert done.json["code"] == "ENGINE_UNAVAILABLE"
+    assert done.json["code"] == "ADDRESS_UNAVAILABLE"
     assert f"127.0.0.1:{port}" in done.json["message"]
     assert "--port" in done.json["message"]
     place.ok("join", "otto")
@@ -214,7 +214,7 @@ def test_the_refusal_of_a_used_port_names_the_address(place: Place) -> None:
 def test_the_refusal_of_an_invalid_host_names_the_flag(place: Place, host: str) -> None:
     done = place.process("up", f"--host={host}", "--port", "0", "--json")
     assert done.status == 4
-    assert done.json["code"] == "ENGINE_UNAVAILABLE"
+    assert done.json["code"] == "ADDRESS_UNAVAILABLE"
     assert "--host" in done.json["message"]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.verbs.durations import LONGEST, covering, seconds
+from interlock.verbs.types import described
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,11 @@ def test_covering_returns_a_round_duration_of_at_least_the_length(length: int, t
 def test_covering_never_returns_a_shorter_duration() -> None:
     for length in [*range(1, 8000), 86_399, 86_401, LONGEST - 1, LONGEST]:
         assert length <= seconds(covering(length)) <= LONGEST
+
+
+def test_form_of_a_duration_stands_before_its_default() -> None:
+    assert described("the lease", ", in seconds") == "the lease, in seconds"
+    assert (
+        described("when it ends; by default never", ": 90s")
+        == "when it ends: 90s; by default never"
+    )

@@ -3,14 +3,14 @@
 import pytest
 
 from interlock.doors.mcp.tools import mcp_words
-from interlock.errors import NotHolder, Remedy, message
+from interlock.errors import InvalidMessage, NotHolder, Remedy, Usage, message
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.verbs import ListTokens
 from interlock.rooms.mail.verbs import AckMessages, AnswerAsk
 from interlock.rooms.work.verbs import GiveVerdict, ListTasks, TakeTask
 from interlock.rooms.workspace.verbs import Backup
 from interlock.verbs.verb import Verb
-from interlock.verbs.wording import http_words, worded
+from interlock.verbs.wording import http_words, one_of, only_one_of, renamed, worded
 
 TAKE = Remedy("interlock task take T-1", TakeTask("T-1"))
 
@@ -83,3 +83,48 @@ def test_the_remedies_inside_an_answer_are_worded_too() -> None:
         ],
         "open": 2,
     }
+
+
+# --- the names of members
+
+
+@pytest.mark.parametrize(
+    ("message_given", "names", "expected"),
+    [
+        ("wait_s is 0.", {"wait_s": "wait"}, "wait is 0."),
+        ("gates[1] is 'A'.", {"gates": "gates"}, "gates[1] is 'A'."),
+        ("gates[1] is 'A'.", {"gates": "--gate"}, "--gate is 'A'."),
+        ("gates_s is 'A'.", {"gates": "--gate"}, "gates_s is 'A'."),
+        ("The member wait_s is 0.", {"wait_s": "wait"}, "The member wait_s is 0."),
+    ],
+)
+def test_only_the_name_at_the_beginning_is_replaced(
+    message_given: str, names: dict[str, str], expected: str
+) -> None:
+    refusal = Usage(message_given, member=next(iter(names)))
+    assert renamed(refusal, names).message == expected
+
+
+def test_renamed_refusal_keeps_its_remedy_and_its_other_members() -> None:
+    refusal = InvalidMessage("why is missing.", TAKE, member="why", type="command")
+    shown = renamed(refusal, {"why": "payload.why"})
+    assert shown.members == {"member": "payload.why", "type": "command"}
+    http = worded(shown.as_dict(), http_words)
+    assert http["message"] == "payload.why is missing. `POST /v1/tasks/T-1/take`"
+
+
+def test_refusal_of_an_unknown_member_stays_the_same_object() -> None:
+    for refusal in (Usage("The body is not JSON."), Usage("to is 7.", member="to")):
+        assert renamed(refusal, {"wait_s": "wait"}) is refusal
+
+
+def test_choice_leaves_out_members_that_the_interface_lacks() -> None:
+    names = ["id", "item", "paths"]
+    refusal = Usage(one_of(names), member="id", one_of=names)
+    assert refusal.message == "Give id, item or paths."
+    shown = renamed(refusal, {"item": "ITEM", "paths": "--path"})
+    assert shown.message == "Give ITEM or --path."
+    both = Usage(only_one_of(["item", "paths"]), member="paths", one_of=["item", "paths"])
+    shown = renamed(both, {"item": "ITEM", "paths": "--path"})
+    assert shown.message == "Give only one of ITEM and --path."
+    assert shown.members == {"member": "--path", "one_of": ["ITEM", "--path"]}

@@ -25,8 +25,8 @@ class Furnished:
     connected a client that acts as her. Rita is invited. The callers' directory is a git
     repository.
 
-    Dora holds the gate athena and created the tasks: T-1 is open and T-2 depends on it, nova works
-    on T-3 and raised a blocker, nova submitted T-4, and dora cancelled T-5."""
+    Dora holds the gate athena and created the tasks. T-1 is open, and T-2 depends on it. Nova works
+    on T-3, and raised a blocker. Nova submitted T-4, and dora cancelled T-5."""
 
     def __init__(self, root: Path) -> None:
         self.place = Place(root)

@@ -230,10 +230,10 @@ def _shown(row: Row, played: Played) -> list[str]:
     answer = played.answer
     if row.own_words:
         answer = {name: answer[name] for name in ("error", "code")}
-    elif played.family == "cli" and "member" in answer:
-        # The command names the flag or the argument, and the other doors name the field.
-        message = re.sub(r"^(--[a-z-]+|[A-Z]+)(?= )", answer["member"], answer["message"])
-        answer = answer | {"message": message}
+    elif "member" in answer:
+        # Each door names its own flag, member or parameter: see tests/doors/test_member_names.py.
+        answer = {name: answer[name] for name in answer if name not in ("member", "one_of")}
+        answer["message"] = NAME_OF_MEMBER.sub("<member>", answer["message"])
     shown = {"answer": answer, "facts": played.facts}
     return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False).splitlines(keepends=True)
 
@@ -272,6 +272,10 @@ UNKNOWN = re.compile(
     r"|(?P<secret>il[ki]_[a-z2-7]{40,})|(?P<token>(tok|inv)_[0-9a-f]{12})"
     r"|(?P<hash>\b[0-9a-f]{64}\b)"
     r"|(?P<workspace>\b[0-9a-f]{16}\b)"
+)
+# The name of a member, or a choice of names, at the beginning of a refusal.
+NAME_OF_MEMBER = re.compile(
+    r"^(Give [^.]* or [^.]*(?=\.)|--session or \w+|\w+ in --payload|[\w.-]+(\[\d+\])?(?= ))"
 )
 SECONDS = re.compile(r"\bin \d+ s\b")
 # Members whose value depends on the door or on the time.

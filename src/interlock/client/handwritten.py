@@ -1,5 +1,7 @@
-"""The methods of the client that `interlock.generate` cannot derive. Their parameters differ from
-the fields of their verbs, or they serve a `with` block or a loop."""
+"""The methods of the client that `interlock.generate` cannot derive from a verb.
+
+The parameters of such a method differ from the fields of its verb, or callers use the method in a
+`with` statement or a loop."""
 
 import asyncio
 import time

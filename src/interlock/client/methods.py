@@ -139,7 +139,7 @@ class Methods:
 
     @Method
     def review(self, since_s: int = 604800) -> Asked[answers.Review]:
-        """List the matters that need a person, each with the command to run."""
+        """List the matters that need a person, each with the next step."""
         return Asked(Review(since_s=since_s))
 
     @Method

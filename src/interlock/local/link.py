@@ -1,7 +1,7 @@
 """Links to a node: through the server of a workspace, or directly to the workspace's file.
 
 A link makes requests, and gives the same answers and refusals both ways. Commands and hooks start
-hundreds of times a day, so the link to a server imports little: `_socket` is the C part of
+hundreds of times a day, so the link to a server imports little. `_socket` is the C part of
 `socket`, and is enough for one exchange.
 """
 

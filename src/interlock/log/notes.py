@@ -66,8 +66,8 @@ def sign(checkpoint: Checkpoint, name: str, private_key: bytes) -> str:
 def open_note(text: str, name: str, public_key: bytes) -> Checkpoint:
     """Return the checkpoint in a note that `name` signed with the private key of `public_key`.
 
-    Ignore signatures of other keys. Raise ValueError, with the reason, if the text is malformed, if
-    this key did not sign it or signed it twice, or if its signature is bad.
+    Ignore signatures of other keys. Raise ValueError, with the reason, if the text is malformed or
+    its signature is bad. Raise it also if this key did not sign the text, or signed it twice.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

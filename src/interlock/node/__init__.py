@@ -142,7 +142,7 @@ class Node:
             return run(flow, step)
 
     def call_once(self, credentials: Credentials, request: Verb) -> Answer:
-        """Run one request without waiting. A flow that waits repeats its request."""
+        """Run one request, and answer at once. A flow that waits repeats its request."""
         return run(submit(credentials, request, self.keys.fingerprint), self._step)
 
     def _step(self, wanted: Any) -> Any:

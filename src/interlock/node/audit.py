@@ -40,7 +40,7 @@ _ENTRIES = (
 
 
 class Damage(Exception):
-    """Damage of the log: its reason, and the first damaged entry."""
+    """The first damaged entry of the log, and the reason why it is damaged."""
 
     def __init__(self, seq: int, what: str) -> None:
         super().__init__(what)
@@ -221,7 +221,10 @@ def _check_note(walk: Walk, note: str, *, own: bool) -> None:
             break
     if checkpoint is None:
         if not own and not note.startswith(signer(walk.workspace) + "\n"):
-            raise Usage("This is not a checkpoint of this workspace.")
+            raise Usage(
+                "The given checkpoint is not of this workspace. Give a file that this workspace "
+                "wrote: interlock audit checkpoint > FILE"
+            )
         size = min(_size(note) or walk.frontier.size, walk.frontier.size)
         raise Damage(size, "a checkpoint that covers it is not signed by the log's key")
     if checkpoint.size > walk.frontier.size:

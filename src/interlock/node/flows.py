@@ -99,12 +99,7 @@ def _attend(request: Attend) -> Flow[Answer]:
 def _ask(request: mail.Ask) -> Flow[Answer]:
     """Send the ask and wait for its first answer. A late answer arrives in the inbox."""
     validated(request)
-    payload: dict[str, Any] = {"question": request.question}
-    if request.options:
-        payload["options"] = list(request.options)
-    if request.timeout_s is not None:
-        payload["timeout_s"] = request.timeout_s
-    message = mail.SendMessage(request.to, payload, "ask", key=request.key)
+    message = mail.SendMessage(request.to, request.payload(), "ask", key=request.key)
     if is_large(message.type, message.payload):
         sent = yield from uploads.send(message)
     else:

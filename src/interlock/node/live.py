@@ -106,7 +106,7 @@ class LiveNode:
             return await run_async(flow, step)
 
     async def call_once(self, credentials: Credentials, request: Verb) -> Answer:
-        """Run one request without waiting. A flow that waits repeats its request."""
+        """Run one request, and answer at once. A flow that waits repeats its request."""
         path = submit(credentials, request, self.node.keys.fingerprint)
         return await run_async(path, self._step)
 

@@ -47,8 +47,8 @@ def open_engine(
 ) -> "tuple[SqliteEngine, PeerNodes | None]":
     """Return the engine of a directory, and its peer nodes if the engine is shared.
 
-    It refuses a new address that does not answer, a wrong key, and a workspace that the engine does
-    not have, before it creates a file. Raises Usage, NotFound and EngineUnavailable."""
+    Before it creates a file, it refuses a new address that does not answer, a wrong key, and a
+    workspace that the engine does not have. Raises Usage, NotFound and EngineUnavailable."""
     where = None
     if not is_embedded(directory, url):
         from interlock.stores.shared.locating import is_recorded, located, reach, record

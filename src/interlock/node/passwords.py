@@ -47,7 +47,9 @@ def refuse_weak(name: str, password: str) -> None:
         raise Usage(f"The password is too long. Use at most {LONGEST} characters.")
     is_repeated = password in (password * 2)[1:-1]
     if len(set(password)) < 4 or is_repeated or password.isdecimal() or password == name:
-        raise Usage("The password is easy to guess. Use another one, for example a sentence.")
+        raise Usage(
+            "The password is easy to guess. Choose another password, for example a sentence."
+        )
 
 
 def verifier(keys: Keys, name: str, password: str) -> str:

@@ -163,14 +163,17 @@ class PeerNodes:
             except Exception:  # noqa: BLE001 - a defect here must not end this thread
                 if end.is_set():
                     return
-                _LOG.exception("follower")
+                _LOG.exception("the follower failed")
                 end.wait(TRY_AGAIN_S)
 
     def _note(self, trouble: Refusal | None) -> None:
         if trouble is not None and (
             self.trouble is None or self.trouble.message != trouble.message
         ):
-            _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
+            _LOG.warning(
+                "the node cannot follow the engine",
+                extra={"code": trouble.code, "why": trouble.message},
+            )
         self.trouble = trouble
 
     def hear(self, node: "Node") -> None:

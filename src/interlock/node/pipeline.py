@@ -16,13 +16,15 @@ from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, NotAva
 from interlock.node.batch import Batch
 from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.tokens import (
+    OWNER_NEEDS_SENDER,
     authenticate,
     refuse_elsewhere,
     refuse_foreign_session,
     refuse_mismatch,
+    to_mint,
 )
 from interlock.rooms.transaction import (
-    NOBODY_CALLER,
+    ANONYMOUS_CALLER,
     OWNER_CALLER,
     Caller,
     Transaction,
@@ -112,7 +114,7 @@ def decide(tx: Transaction, valid: Validated) -> Answer:
     declared = request.declared
     # Authenticate. Only the token decides the caller. A sender that the request names must match.
     if declared.anyone:
-        tx.caller = NOBODY_CALLER
+        tx.caller = ANONYMOUS_CALLER
     elif credentials.token is not None:
         token_hash = hashed(credentials.token)
         tx.caller = authenticate(tx.state, tx.now, token_hash, credentials.session)
@@ -122,16 +124,19 @@ def decide(tx: Transaction, valid: Validated) -> Answer:
     elif credentials.owner and (declared.owner or declared.open):
         refuse_mismatch(OWNER_CALLER, credentials.claimed)
         tx.caller = OWNER_CALLER
+    elif credentials.owner:
+        raise NoIdentity("No identity given.", OWNER_NEEDS_SENDER)
     else:
         raise NoIdentity
 
     # Authorize: the token needs the scope, and the workspace must not be paused.
     caller = tx.caller
     if declared.scope is not None and declared.scope not in caller.scopes:
+        scopes = sorted(caller.scopes)
         raise MissingScope(
-            f"{declared.name} needs the scope {declared.scope}. The token of @{caller.sender} has "
-            f"{', '.join(sorted(caller.scopes)) or 'no scopes'}. Ask an admin to do this, or to "
-            "mint a token with that scope.",
+            f"This request needs the scope {declared.scope}. The token of @{caller.sender} has "
+            f"{', '.join(scopes) or 'no scopes'}. An admin or the owner can mint another token:",
+            to_mint(caller.sender, (*scopes, declared.scope)),
             scope=declared.scope,
         )
     if not (declared.read_only or declared.when_paused):

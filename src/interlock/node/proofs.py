@@ -32,7 +32,8 @@ class Tree(NamedTuple):
 
     def refuse_beyond(self, first: int, last: int) -> None:
         if first < 1 or last > len(self.leaves):
-            raise NotFound(f"The log has entries 1 to {len(self.leaves)}.")
+            given = first if first < 1 else last
+            raise NotFound(f"{given} is not an entry. The log has entries 1 to {len(self.leaves)}.")
 
 
 def _tree(node: Node) -> Tree:

@@ -8,10 +8,10 @@ Each message is in an envelope that the server makes:
     make x
     </interlock-message>
 
-The attributes of the tag are verified by Interlock. Inside are the other members of the payload as
-lines of JSON, an empty line, and the text. Where the text looks like such a tag, its `<` becomes an
-entity, so every tag in an answer comes from the server. An entity that was there before gets one
-more `amp;`. So the escaping is exact: undoing it gives the original text.
+Interlock verifies the attributes of the tag. Inside are the other members of the payload as lines
+of JSON, an empty line, and the text. Where the text looks like such a tag, `escaped` writes its `<`
+as `&lt;`, so every tag in an answer comes from the server. A `&lt;` that the sender wrote there
+becomes `&amp;lt;`. So the escaping is exact: undoing it gives the original text.
 """
 
 import re

@@ -62,7 +62,7 @@ SYSTEM = "interlock"
 OWNER_CALLER = Caller(OWNER, OWNER, "human", scopes=frozenset({"admin"}), owner=True)
 SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
 # A caller without authentication. The request contains a secret that the rule checks.
-NOBODY_CALLER = Caller(SYSTEM, SYSTEM, "nobody")
+ANONYMOUS_CALLER = Caller(SYSTEM, SYSTEM, "anonymous")
 
 
 class Mine(NamedTuple):

@@ -75,7 +75,7 @@ def main() -> int:
                 nonlocal is_up
                 answer = announcement(node, about, loopback=is_loopback(options.host))
                 for hazard in answer["hazards"]:
-                    _LOG.warning("hazard", extra={"hazard": hazard})
+                    _LOG.warning("the key or the engine has a problem", extra={"hazard": hazard})
                 print_announcement(answer, given.json)
                 is_up = True
                 if given.ready_fd is not None:

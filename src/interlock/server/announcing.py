@@ -138,7 +138,7 @@ def _text(answer: dict[str, Any]) -> str:
 
 def _command(directory: str) -> str:
     """Return the command that a user must type: its name if the shell finds this program under it,
-    else its path; with the workspace if that is not the default one."""
+    else its path. Name the workspace if it is not the default one."""
     installed = os.path.join(os.path.dirname(sys.executable), "interlock")
     found = shutil.which("interlock")
     known = found is not None and os.path.realpath(found) == os.path.realpath(installed)

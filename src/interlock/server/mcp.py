@@ -134,7 +134,7 @@ async def mcp_socket(live: LiveNode, path: str) -> AsyncIterator[None]:
             except (OSError, ValueError, KeyError, TimeoutError, Refusal):
                 pass
             except Exception:  # noqa: BLE001 - a defect of one connection must not end the others
-                _LOG.exception("defect")
+                _LOG.exception("an MCP connection failed")
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()

@@ -20,7 +20,7 @@ from interlock.doors import oauth, web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import ApiContext
 from interlock.doors.http.metrics import Metrics
-from interlock.errors import EngineUnavailable
+from interlock.errors import AddressUnavailable
 from interlock.local.link import About
 from interlock.machine.hosts import is_loopback
 from interlock.node import Node
@@ -47,7 +47,7 @@ class ServerOptions(NamedTuple):
 
 
 def listening(options: ServerOptions) -> socket.socket:
-    """Return a socket that is bound to the server's address. Raise EngineUnavailable."""
+    """Return a socket that is bound to the server's address. Raise AddressUnavailable."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -58,8 +58,8 @@ def listening(options: ServerOptions) -> socket.socket:
         why = trouble.strerror if isinstance(trouble, OSError) else "this is not a host name"
         advice = "Set --host to an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
         if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
-            advice = "Choose another port with --port, or --port 0 for any free port."
-        raise EngineUnavailable(
+            advice = "Choose another port, or 0 for any free port: interlock up --port 0"
+        raise AddressUnavailable(
             f"The server cannot listen on {options.host[:80]}:{options.port}: {why}. {advice}"
         ) from None
     return listener

@@ -1,6 +1,6 @@
 """Recognize, create and copy the SQLite file of a workspace, never with a plain `open`.
 
-The file records the machine and the boot that used it last: SQLite's locks protect a file only
+The file records the machine and the boot that used it last. SQLite's locks protect a file only
 within one machine, and only on a local disk.
 """
 

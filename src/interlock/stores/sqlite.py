@@ -1,7 +1,7 @@
 """The embedded engine, and the SQLite file with log and state: write one at a time, read while
 others write, detect commits.
 
-No process ever opens the database, -wal or -shm file except through SQLite: a plain `open` and
+No process ever opens the database, -wal or -shm file except through SQLite. A plain `open` and
 `close` would drop the POSIX locks that SQLite holds.
 
 No SQLite connection may cross a fork(), not even an unused one. SQLite records the locks of a

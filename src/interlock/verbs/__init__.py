@@ -1,8 +1,8 @@
 """Verbs: the operations of Interlock, each declared once next to the rule that decides it.
 
-`verb` has the class that declarations inherit from, `types` the types of their fields, `http` the
-encoding of requests, and `flows` the verbs that take several requests. Every command imports this
-module, so it defines only the classes that every command needs.
+`verb` has the class that declarations inherit from, and `types` the types of their fields. `http`
+has the encoding of requests, and `flows` the verbs that take several requests. Every command
+imports this module, so it defines only the classes that every command needs.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform

@@ -10,7 +10,7 @@ and hidden files are like any other:
     **              as a whole segment: any number of names, or none
 
 If a glob has two possible readings, the one that finds a conflict applies. A last segment without
-wildcard and without extension may be a directory, and covers itself and everything beneath it:
+wildcard and without extension may be a directory. It covers itself and everything beneath it, so
 `src` and `src/**` both cover `src` and `src/x/y`. A segment with an extension is a file, so that
 `src/a.py` does not conflict with `**/*.md`. A directory of such a name is written `v1.2/`. A class
 of one character is that character quoted (`[[]id]`), not a wildcard. Wildcards cover every
@@ -33,9 +33,9 @@ from interlock.errors import Usage
 LONGEST: Final = 1024
 _SHOWN: Final = 200
 
-# A glob is compiled to a row of elements over the characters of the whole path, slashes included:
-# a str is that character, ranges are one character of a class, and an int is one of the marks.
-# `**` becomes three elements, an optional group, so that it takes whole names only: before a name
+# A glob is compiled to a row of elements over the characters of the whole path, slashes included.
+# A str is that character, ranges are one character of a class, and an int is one of the marks.
+# `**` becomes three elements, an optional group, so that it takes whole names only. Before a name
 # it is SKIP DEEP "/", at the end it is SKIP "/" DEEP.
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Element: TypeAlias = str | Ranges | int
@@ -108,8 +108,8 @@ def covering(path: str) -> str | None:
 def matches(pattern: str, path: str) -> bool:
     """Whether the glob covers this path, which is a name and not a pattern.
 
-    Raises Usage for an invalid glob. Raises it also for a path that may be outside the repository
-    (absolute, or with `..`), so that a guard never reports such a path as free.
+    Raises Usage for an invalid glob. Raises it also for a path that may be outside the repository,
+    because it is absolute or has `..`. So a guard never reports such a path as free.
     """
     glob = _parsed(pattern)
     path = _inside(path)
@@ -317,7 +317,7 @@ def _ranges(element: str | Ranges) -> Ranges:
 def _meet(row: Sequence[Element], other: Sequence[Element]) -> bool:
     """Whether some string matches both rows. This walks over the reachable pairs of positions.
 
-    The string may have an empty name, which no path has. This gives no wrong result: only `*` and
+    The string may have an empty name, which no path has. This gives no wrong result. Only `*` and
     `**` match an empty name, and where both rows match it, they match any other name as well.
     """
     positions = _Positions(other)

@@ -148,6 +148,13 @@ class Seconds(Integer):
     kind = "duration"
 
 
+def described(help: str, form: str) -> str:
+    """The help of a duration, with the form of an interface before the default: `the lease, in
+    seconds; by default …`."""
+    meaning, *default = help.split("; ", 1)
+    return "; ".join((meaning + form, *default))
+
+
 class Switch(Shape):
     kind = "switch"
     python = "bool"
@@ -339,7 +346,8 @@ Key = Annotated[
 Branch = Annotated[str, one_line("B", "the branch of the work", 255)]
 Worktree = Annotated[str, one_line("P", "the worktree of the work", 4096)]
 Repository = Annotated[
-    str, one_line("R", "the repository of the paths; by default the one you are in", 1024)
+    str,
+    one_line("R", "the repository of the paths; commands default to the one that you are in", 1024),
 ]
 # A file on the server's machine.
 ABSOLUTE_PATH = Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")
@@ -352,9 +360,9 @@ Duration = Annotated[
     Seconds(
         1,
         MAX_TTL_S,
-        "a time of 1 second to 365 days",
+        f"whole seconds, 1 to {MAX_TTL_S}",
         "D",
-        "how long it lasts: 90s, 15m, 2h, 7d",
+        "how long it lasts",
     ),
 ]
 Fence = Annotated[int, Integer(1, help="the fence that you were granted")]

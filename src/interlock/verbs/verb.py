@@ -208,10 +208,12 @@ def validated(request: V) -> V:
     declared = request.declared
     for names in (*declared.exactly_one, *declared.at_most_one):
         chosen = [name for name in names if not any(given[name] is no for no in (None, False, ()))]
-        if len(chosen) > 1:
-            raise Usage(f"Give only one of {' and '.join(chosen)}.", member=chosen[1])
-        if not chosen and names in declared.exactly_one:
-            raise Usage(f"Give {' or '.join(names)}.", member=names[0])
+        if len(chosen) > 1 or (not chosen and names in declared.exactly_one):
+            from interlock.verbs.wording import one_of, only_one_of
+
+            if chosen:
+                raise Usage(only_one_of(chosen), member=chosen[1], one_of=chosen)
+            raise Usage(one_of(names), member=names[0], one_of=list(names))
     return request.checked()
 
 

@@ -1,5 +1,5 @@
-"""The command line as programs use it: the answer of every command, the conventions of all
-commands, the exit statuses, and the JSON members that the interface promises."""
+"""The command line as programs use it. The tests check the answer of every command, the conventions
+of all commands, the exit statuses, and the JSON members that the interface promises."""
 
 import importlib.util
 import json
@@ -453,6 +453,28 @@ def test_damaged_log_exits_with_1_and_names_the_entry(joined: Place) -> None:
 )
 def test_a_refusal_has_its_code_and_status(code: str, words: str, joined: Place) -> None:
     joined.no(code, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "beginning"),
+    [
+        ("send @vera x --type command", "--why is missing"),
+        ("send @vera -", "TEXT must not be empty"),
+        ('send @vera x --payload {"cwd":1}', "cwd in --payload is not a member of send"),
+        ("ask @vera -", "QUESTION must not be empty"),
+        ("blocker raise T-1 -", "TEXT must not be empty"),
+        ("gate pass a/b review", "TASK must be a task id"),
+        ("evidence add --task a/b --note x", "--task must be a task id"),
+        ("task create --title x --gate A/b", "--gate must be a name"),
+        ("token rotate", "Give ID or --sender."),
+        ("whoami --session ../x", "--session or INTERLOCK_SESSION is '../x'"),
+    ],
+)
+def test_refusal_begins_with_the_name_of_the_argument_or_flag(
+    words: str, beginning: str, joined: Place
+) -> None:
+    done = joined.run(*words.split(), "--from", "otto-cli", "--json", stdin=b"")
+    assert done.json["message"].startswith(beginning), done
 
 
 def test_refusals_of_bad_tokens_exit_with_3(joined: Place) -> None:

@@ -1,6 +1,8 @@
-"""The interface's rules about workspace, identity and session, sentence by sentence: the search for
-the workspace, the choice of the sender, the owner's commands, the environment of `interlock run`,
-and the storage of tokens."""
+"""The interface's rules about workspace, identity and session, sentence by sentence.
+
+They are about the search for the workspace, the choice of the sender, the owner's commands, the
+environment of `interlock run`, and the storage of tokens.
+"""
 
 import json
 import os

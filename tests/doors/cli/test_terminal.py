@@ -261,6 +261,20 @@ def test_long_line_is_wrapped_behind_the_bar_on_a_terminal(joined: Place) -> Non
     assert forged not in [part.strip() for part in wrapped if not part.startswith(BAR.rstrip())]
 
 
+def test_wrapped_line_keeps_words_whole_and_loses_no_character(joined: Place) -> None:
+    texts = {
+        "in words": "Review the task, then pass the gate review. " * 4,
+        "one long word": "x" * 150,
+        "wide characters": "審査 を 通す " * 20,
+    }
+    for text in texts.values():
+        joined.ok("send", "@vera", text, "--from", "otto-cli")
+    shown = OURS.sub("", _on_terminal(joined, "inbox", "--from", "vera", columns=40).text)
+    bodies = [line.removeprefix(BAR) for line in shown.splitlines() if line.startswith(BAR)]
+    assert "".join(bodies) == "".join(texts.values())
+    assert all(line.endswith(" ") for line in bodies if "task" in line or "gate" in line)
+
+
 def test_line_ends_in_the_texts_of_a_claim_are_refused(joined: Place) -> None:
     words = ("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     for text in ("a\nB-2  @vera", "a\r\nb", "a\u2028b"):

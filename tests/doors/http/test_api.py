@@ -335,6 +335,40 @@ def test_wrong_members_are_named(api: Api, body: dict[str, Any], member: str) ->
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "beginning"),
+    [
+        ("/v1/messages", SEND | {"type": "command"}, "payload.command is missing"),
+        ("/v1/messages", SEND | {"payload": {"text": ""}}, "payload.text must not be empty"),
+        ("/v1/claims", {"item": "B-1", "wait": 0}, "wait is 0. Give whole seconds"),
+        ("/v1/asks", {"to": "@vera", "question": "Now?", "wait": 0}, "wait is 0"),
+        ("/v1/asks", {"to": "@vera", "question": ""}, "question must not be empty"),
+        ("/v1/claims", {}, "Give item or paths."),
+        ("/v1/claims/release", {}, "Give id, item or paths."),
+        ("/v1/tokens/rotate", {}, "Give id or sender."),
+        ("/v1/verdicts", {"task": "a b", "gate": "g", "verdict": "pass"}, "task must be a task id"),
+        ("/v1/tasks", {"title": "x", "gates": ["A b"]}, "gates[0] must be"),
+        ("/v1/evidence", {"payload": {"kind": "url", "url": "zzz"}}, "payload.url must be"),
+    ],
+)
+def test_refusal_begins_with_the_name_of_the_member(
+    api: Api, path: str, body: dict[str, Any], beginning: str
+) -> None:
+    error = api.ask("POST", path, body).json
+    assert error["message"].startswith(beginning)
+    assert "interlock" not in error["message"]
+
+
+def test_owner_token_is_told_apart_from_no_token(api: Api) -> None:
+    """The owner belongs to no sender, so a route that needs one names another token."""
+    for token, remedy in (
+        (None, "Send the header `Authorization: Bearer TOKEN`."),
+        (api.served.owner, "Send the token of a sender instead."),
+    ):
+        error = check_refused(api.ask("GET", "/v1/whoami", token=token), 401, "NO_IDENTITY")
+        assert error["message"].endswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("body", "code"),
     [
         (SEND | {"to": "AGENT:gpt"}, "INVALID_RECIPIENT_SHAPE"),

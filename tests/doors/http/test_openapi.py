@@ -1,7 +1,8 @@
 """/openapi.json: its schemas accept the same bodies as the verbs."""
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -89,6 +90,35 @@ def test_descriptions_have_no_exit_statuses() -> None:
     assert not [text for text in described if "Exit" in text]
     check = PATHS["/v1/claims/check"]["post"]["description"]
     assert check.startswith("The answer names the holders.")
+
+
+def test_descriptions_name_routes_and_not_commands() -> None:
+    described = [
+        text
+        for route in PATHS.values()
+        for operation in route.values()
+        for text in _texts_below(operation)
+    ]
+    commands = [text for text in described if re.search(r"(?<!`)\binterlock [a-z]", text)]
+    assert commands == []
+    assert any("`POST /v1/acks`" in text for text in described)
+
+
+def _texts_below(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name in ("summary", "description"):
+                yield inner
+            else:
+                yield from _texts_below(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_below(inner)
+
+
+def test_duration_is_described_in_seconds() -> None:
+    body = PATHS["/v1/claims"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["ttl_s"]["description"] == "the lease, in seconds"
 
 
 def test_optional_member_may_be_null() -> None:

@@ -423,6 +423,37 @@ async def test_refusal_of_the_node_is_a_tool_error_with_the_error_object(
     assert (status["messages"], status["claims"]) == (0, 0)
 
 
+NAMED: list[tuple[str, dict[str, Any], str]] = [
+    ("send", {"to": "@vera", "text": ""}, "text must not be empty"),
+    ("send", {"to": "@vera", "text": "", "type": "blocker"}, "text must not be empty"),
+    ("send", {"to": "@vera", "text": "make", "type": "command"}, "why is missing"),
+    ("ask", {"to": "@vera", "question": ""}, "question must not be empty"),
+    ("ack", {"ids": []}, "ids has 0 values"),
+    ("read", {"id": "abc def"}, "id is 'abc def'"),
+    ("inbox", {"thread": "abc def"}, "thread is 'abc def'"),
+    ("claim", {}, "Give item or paths."),
+    ("release", {}, "Give item, paths or all."),
+    ("task", {"action": "create", "title": "x", "id": "a b"}, "id must be a task id"),
+    ("evidence", {"task_id": "T-1", "kind": "note", "value": ""}, "value must not be empty"),
+    ("evidence", {"task_id": "T-1", "kind": "url", "value": "zzz"}, "value must be"),
+    ("verdict", VERDICT | {"task_id": "a b"}, "task_id must be a task id"),
+]
+
+
+@awaited
+async def test_refusal_begins_with_the_name_of_the_argument(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
+        door.client("otto-cli") as otto,
+    ):
+        for tool, arguments, beginning in NAMED:
+            refused = await otto(tool, **arguments)
+            assert refused.answer["message"].startswith(beginning), (tool, arguments, refused)
+            if " or " not in beginning:
+                assert refused.answer["member"] == beginning.split()[0], (tool, arguments)
+
+
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
 async def test_unknown_tool_is_a_protocol_error(

@@ -257,4 +257,4 @@ def test_whoami_lists_this_sessions_claims_and_a_refusal_names_the_other_session
     assert workspace.call(inside, Whoami())["claims"] == []
     assert len(workspace.call(otto, Whoami())["claims"]) == 1
     message = workspace.call(inside, AcquireClaim(item="B-1"))["message"]
-    assert "@otto in no session (you are in the session s1)" in message
+    assert "@otto without a session (your session is s1)" in message

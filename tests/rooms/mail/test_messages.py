@@ -529,7 +529,7 @@ def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: st
             {"what": "x", "severity": "urgent", "fix": ["ls", ""]},
             "severity must be 'stop' or 'warn', not 'urgent' (and 1 more). "
             "To see the schema: interlock schema blocker",
-            ["severity", "fix.1"],
+            ["severity", "fix[1]"],
         ),
         (
             "send",

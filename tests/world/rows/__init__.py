@@ -1,7 +1,7 @@
 """The one table over all verbs: what each answers to whom, at every door.
 
 A file for each room has its rows by verb. A new verb needs a row that works; each of its refusals
-needs a row too. Tests over all verbs take them from here: `tests/doors/test_doors.py` plays every
+needs a row too. Tests over all verbs take them from here. `tests/doors/test_doors.py` plays every
 row at every door, and `example` is the row that a suite uses where one request is enough.
 """
 

@@ -245,6 +245,7 @@ ROWS: Rows = {
             Caller("otto-cli", claims_to_be="vera"),
             HELLO,
             has={"sender": "@otto-cli", "claimed": "vera"},
+            own_words=True,
             not_at={"python": NO_WORD},
         ),
         done(

@@ -47,6 +47,7 @@ ROWS: Rows = {
             "IDENTITY_MISMATCH",
             "name another sender than the token's",
             Caller("otto-cli", claims_to_be="vera"),
+            own_words=True,
             not_at={"python": NO_WORD},
         ),
         refused("WRONG_AUDIENCE", "use a token for another address", CONNECTION, own_words=True),

@@ -95,27 +95,37 @@ def run(words: list[str]) -> int:
             return answer
         _print(parsed.command.name, answer, json=context.json)
     except BadInput as refusal:
-        raise _with_flag(parsed, refusal) from None
+        raise _in_words_of(parsed, refusal) from None
     finally:
         context.close()
     return _status(answer)
 
 
-def _with_flag(parsed: "Parsed", refusal: BadInput) -> BadInput:
-    """Name the flag or the argument of the command line, where the refusal of a value begins with
-    the name of its field."""
+def _in_words_of(parsed: "Parsed", refusal: BadInput) -> Refusal:
+    """Name the argument or the flag, where the refusal of a value begins with the name of a field
+    or of a member of the payload. The members of the error object keep the names of the fields."""
     from interlock.doors.cli.derived import field_of
+    from interlock.rooms.mail.message_types import MAIN_MEMBER
+    from interlock.verbs.wording import renamed
 
-    verb, member = parsed.command.verb, refusal.members.get("member")
-    if verb is None or not member or not refusal.message.startswith(f"{member} "):
-        return refusal
+    verb = parsed.command.verb
     specs: list[Argument | Flag] = [*parsed.command.arguments, *parsed.command.flags]
+    names = {"session": "--session or INTERLOCK_SESSION"}
     for spec in specs:
-        field = field_of(verb, spec.name)
-        if field is not None and field.name == member and spec.key in parsed.values:
-            text = refusal.message.removeprefix(member)
-            return type(refusal)(f"{spec.name}{text}", **refusal.members)
-    return refusal
+        field = field_of(verb, spec.name) if verb is not None else None
+        filled = {f"payload.{spec.key}", f"payload.{spec.key}_id"}
+        for name in filled | ({field.name} if field is not None else set()):
+            # Of two that fill one field, name the given one.
+            if name not in names or spec.key in parsed.values:
+                names[name] = spec.name.split("|")[0]
+    if "payload.text" in names:
+        names |= {f"payload.{main}": names["payload.text"] for main in MAIN_MEMBER.values()}
+    member = refusal.members.get("member", "")
+    if member.startswith("payload.") and any(spec.name == "--payload" for spec in specs):
+        names.setdefault(member, f"{member.removeprefix('payload.')} in --payload")
+    shown = renamed(refusal, names)
+    shown.members = refusal.members
+    return shown
 
 
 def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:

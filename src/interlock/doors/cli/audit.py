@@ -38,7 +38,7 @@ def verify(context: Context) -> Answer:
     try:
         lines = open(path, "rb")  # noqa: SIM115 - only opening it raises NotFound
     except OSError as trouble:
-        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+        raise NotFound(f"Cannot read {path}: {trouble.strerror}.") from None
     with lines:
         return audit.verify_export(lines, checkpoint)
 

@@ -1,8 +1,9 @@
 """Briefs: a task in Markdown, with a title, a text, a checklist of criteria, perhaps front matter.
 
-The parser reads only the Markdown that it needs to find the title and the checklist. It refuses,
-with the line number, text that would silently lose a criterion: a list without boxes among the
-criteria, a box in a quotation, a code fence that never ends. A Markdown library accepts all three.
+The parser reads only the Markdown that it needs to find the title and the checklist. It refuses
+text that would silently lose a criterion, with the line number. Examples are a list without boxes
+among the criteria, a box in a quotation, and a code fence that never ends. A Markdown library
+accepts all three.
 """
 
 import re

@@ -136,7 +136,7 @@ def read_file(path: str, max_bytes: int = -1) -> bytes:
         with open(path, "rb") as file:
             return file.read(max_bytes)
     except OSError as trouble:
-        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+        raise NotFound(f"Cannot read {path}: {trouble.strerror}.") from None
 
 
 def here_and_now() -> str:

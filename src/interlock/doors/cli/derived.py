@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
-from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text
+from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text, described
 from interlock.verbs.verb import Field, fields_of, notes, summary
 
 if TYPE_CHECKING:
@@ -109,6 +109,10 @@ def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, s
         return declared[1], declared[0]
     if verb is not None and (field := field_of(verb, text)) is not None:
         about = declared or field.help
+        if field.shape.kind == "duration":
+            about = described(about, ": 90s, 15m, 2h, 7d")
+        if text.removesuffix("]").endswith("|-"):
+            about = f"{about}; - reads standard input"
         if declared is None and not field.required and field.default not in (None, (), False, ""):
             default = field.default
             if field.shape.kind == "duration":

@@ -63,7 +63,7 @@ def doctor(context: Context) -> Answer:
 
 
 def _as_typed_here(context: Context, do: str) -> str:
-    """Return a command as the caller would type it: with a client of this machine, and with the
+    """Return a command as the caller would type it. It names a client of this machine, and the
     workspace that the caller named on the command line."""
     if do.startswith(SETUP):
         from interlock.agents.setup.clients import GIT, place_at
@@ -215,8 +215,8 @@ def _ask_owner(command: str) -> str:
 
 
 def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
-    """Return the findings, with `--from` in commands that need a sender. Inside a session or a
-    client the sender is known."""
+    """Return the findings, with `--from` in commands that need a sender. A command
+    inside a session or a client needs no `--from`."""
     if not any(row["do"].startswith((SEND, TAKE_OVER)) for row in findings):
         return findings
     if workspace.is_inside(os.environ) or surrounding(context.link.home) is not None:

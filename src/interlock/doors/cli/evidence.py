@@ -67,8 +67,8 @@ def run(context: Context) -> int:
     """Run a command, and store its result and output as evidence.
 
     The exit status is the command's own. Exit 125: Interlock itself failed. Interlock masks tokens
-    in the stored output. If it reaches neither the workspace nor a server, it writes the run to a
-    file. Submit that file with the MCP tool evidence, or with interlock evidence add --spool.
+    in the stored output. If Interlock reaches neither the workspace nor a server, it writes the run
+    to a file. Submit that file with the MCP tool evidence, or with interlock evidence add --spool.
     """
     from interlock import evidence
 

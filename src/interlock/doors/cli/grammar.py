@@ -106,8 +106,8 @@ class Parsed(Record):
     """A parsed command line. `values` holds only given values: a list where several are allowed,
     True for a switch, whole numbers for ints and durations (in seconds).
 
-    On a request for help or the version, `command` is HELP or VERSION, `rest` holds the words of
-    the command that help is about, and `values` only the common switches such as `--json`.
+    On a request for help or the version, `command` is HELP or VERSION, and `values` holds only the
+    common switches such as `--json`. `rest` holds the words of the command that help is about.
     """
 
     command: Command

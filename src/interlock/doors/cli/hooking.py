@@ -1,7 +1,7 @@
 """`interlock hook`: the command that clients run as their hooks, hundreds of times a day.
 
-A hook never breaks its client. On every error it prints an answer that the client accepts and that
-has no effect, within a few seconds, with exit status 0 and a line in a log file.
+A hook never breaks its client. On every error it prints, within a few seconds, an answer that the
+client accepts and that has no effect. It exits with status 0, and writes a line to a log file.
 """
 
 import _thread

@@ -83,7 +83,7 @@ def join(context: Context) -> Answer:
 @command(
     "token mint --sender S [--label TEXT] [--scope SCOPE...] [--ttl D] [--keep]",
     MintToken,
-    help={"keep": "store it here as the sender's credential"},
+    help={"keep": "store it in the workspace as the sender's credential"},
 )
 def mint(context: Context) -> Answer:
     """Create another token for a sender, and print it once."""

@@ -9,7 +9,7 @@ SUMMARIES = {
         "pause": "Pause the workspace: refuse writes until you resume it",
         "resume": "Resume the workspace: allow writes again",
         "whoami": "Show your identity and your open work",
-        "review": "List the matters that need a person, each with the command to run",
+        "review": "List the matters that need a person, each with the next step",
         "audit checkpoint": "Sign a checkpoint of the log: its size and its root hash",
         "audit prove": "Prove that an entry is in the log, or that the log only grew",
         "backup": "Copy the workspace into a new file, while it is in use",

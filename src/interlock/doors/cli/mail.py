@@ -24,7 +24,7 @@ WATCH_S = 25
         "text": "the text of the message; - reads it from standard input",
         "type": "send, command, blocker, announce, wake, ask or answer (default: send)",
         "payload": "members of the payload as a JSON object, in addition to TEXT",
-        "why": "the reason to run a command, for --type command",
+        "why": "with --type command: why the recipient should run the command",
         "wake": "wake an idle recipient, even for a broadcast",
         "no_wake": "do not wake the recipient; it sees the message at its next step",
     },

@@ -145,20 +145,27 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    """Split a line into pieces that fit on one row behind a bar, so that a wrapped part cannot look
-    like a line of our own. Outside of a terminal the line is not split."""
+    """Split a line into pieces that fit on one row behind a bar. So a wrapped part cannot look like
+    a line of our own. Split after a space where the row has one. The pieces together are the
+    line. Outside of a terminal the line is not split."""
     if not _is_terminal(sys.stdout):
         return [line]
     import unicodedata
 
     # A terminal that does not know its size has 80 columns.
     room = max(10, (os.get_terminal_size(sys.stdout.fileno()).columns or 80) - 3 - indent)
+
+    def columns(character: str) -> int:
+        return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
     pieces, piece, used = [], "", 0
     for character in line.expandtabs(8):
-        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if used + wide > room:
-            pieces.append(piece)
-            piece, used = "", 0
+        wide = columns(character)
+        while used + wide > room:
+            end = piece.rfind(" ") + 1 or len(piece)
+            pieces.append(piece[:end])
+            piece = piece[end:]
+            used = sum(map(columns, piece))
         piece, used = piece + character, used + wide
     return [*pieces, piece]
 

@@ -72,7 +72,7 @@ def migrate(context: Context) -> Answer:
         "restore": "write the lost entries back, from this node's copy",
         "engine": "with --restore: write them to this engine, and use it from now on",
         "give_up": "abandon the lost entries, and start a new epoch",
-        "discard_aside": "delete the engine's entries of writers without the workspace's key",
+        "discard_aside": "delete the entries that nodes set aside, because they have no valid seal",
     },
 )
 def repair(context: Context) -> Answer:

@@ -160,7 +160,8 @@ def run_checks(context: Context) -> Answer:
 def scrub(context: Context) -> Answer:
     """Check whether this repository is ready for a public release.
 
-    Exit 1: it is not. The table [scrub] of interlock.toml lists private words and exceptions.
+    Exit 1: the scrub found a problem. The table [scrub] of interlock.toml lists private words and
+    exceptions.
     """
     from interlock.evidence.judging import root_here, rules_at
     from interlock.scrub import findings, rules_of

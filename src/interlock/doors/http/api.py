@@ -47,7 +47,7 @@ from interlock.verbs.http import (
 )
 from interlock.verbs.types import SESSION_ID, Binary, Integer, Several, Shape, Switch
 from interlock.verbs.verb import Field, Verb, fields_of
-from interlock.verbs.wording import http_words, worded
+from interlock.verbs.wording import http_words, renamed, worded
 
 LONG_BODY = 64 << 10
 REQUESTS_PER_S = 600.0
@@ -76,6 +76,8 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
     method, path = known.route.method, known.route.path
     declared = known.route.verb.declared
     media_type = "application/octet-stream" if known.raw else "application/json"
+    fields = known.members | known.path
+    names = {"session": SESSION_HEADER} | {field.name: name for name, field in fields.items()}
 
     async def call(http: Request) -> Response:
         headers, is_local = http.headers, http.scope.get("interlock.local")
@@ -135,7 +137,10 @@ def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
             return await call(http)
         except Refusal as refusal:
             context.metrics.refusals[refusal.code] += 1
-            raise
+            # A command names its own flags, so it needs the names of the fields.
+            if http.headers.get(INTERFACE_HEADER) == "cli":
+                raise
+            raise renamed(refusal, names) from None
 
     return endpoint
 

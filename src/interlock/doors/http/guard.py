@@ -214,7 +214,7 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
                 f"{path} does not accept the method {scope['method']}. See /openapi.json."
             ), 405
         return Usage(f"{trouble.detail}."), trouble.status_code
-    _LOG.error("defect", exc_info=trouble, extra={"path": path})
+    _LOG.error("a request failed", exc_info=trouble, extra={"path": path})
     return Internal(
         f"Interlock has a defect: {type(trouble).__name__}. Check whether the request was "
         "executed. The server's log has the details."

@@ -1,6 +1,7 @@
 """The OpenAPI document at /openapi.json, derived from the declarations of the verbs."""
 
 import re
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -10,8 +11,8 @@ from interlock.doors.http.api import Decoder, decoder, routes_of
 from interlock.errors import Refusal, by_code
 from interlock.rooms import catalogue
 from interlock.verbs.http import KEY_HEADER, SESSION_HEADER
-from interlock.verbs.types import SESSION_ID, Several
-from interlock.verbs.verb import Field, notes, summary
+from interlock.verbs.types import SESSION_ID, Several, described
+from interlock.verbs.verb import Field, Verb, notes, summary
 
 Schema = dict[str, Any]
 
@@ -20,6 +21,8 @@ _REF = "#/components/schemas/{model}"
 _ABSENT: list[Any] = [None, False, []]
 # The sentences about exit statuses in the notes of a verb are only for its command.
 _EXIT = re.compile(r"\s*\bExit \d+: [^.]*\.")
+# A command in a text: its words, and the arguments in upper case.
+_COMMAND = re.compile(r"\binterlock((?: [a-z][a-z-]*)+)((?: [A-Z]+| --[a-z]+)*)")
 
 
 def document() -> Schema:
@@ -80,7 +83,9 @@ def _operation(known: Decoder, schemas: Schema) -> Schema:
     parameters = []
     for name, field in known.path.items():
         shape = field.shape.each if isinstance(field.shape, Several) else field.shape
-        parameters.append(_parameter("path", name, shape.schema()) | {"description": field.help})
+        parameters.append(
+            _parameter("path", name, shape.schema()) | {"description": _for_http(field.help)}
+        )
     if known.takes_key:
         help = "A repeated request with the same key and the same body gets the first answer."
         parameters.append(_header(KEY_HEADER, help))
@@ -104,7 +109,7 @@ def _operation(known: Decoder, schemas: Schema) -> Schema:
         "responses": {"200": done} | _refusals(*statuses),
     }
     if more := _EXIT.sub("", notes(verb)).strip():
-        operation["description"] = more
+        operation["description"] = _for_http(more)
     if verb.declared.anyone:
         operation["security"] = []
     if known.raw:
@@ -133,10 +138,38 @@ def _operation(known: Decoder, schemas: Schema) -> Schema:
 def _member(field: Field) -> Schema:
     schema = field.shape.schema()
     if field.help:
-        schema["description"] = field.help
+        help = _for_http(field.help)
+        if field.shape.kind == "duration":
+            help = described(help, ", in seconds")
+        # The help of a list describes one of its values.
+        schema.get("items", schema)["description"] = help
     if field.default not in (None, (), ""):
         schema["default"] = field.default
     return schema
+
+
+def _for_http(text: str) -> str:
+    """Name the route of each command in a text."""
+
+    def route(found: re.Match[str]) -> str:
+        # The words of the sentence may follow those of the command.
+        words = found[1].split()
+        for count in range(len(words), 0, -1):
+            if (verb := _commands().get(" ".join(words[:count]))) is not None:
+                return " ".join((f"`{verb.declared.http}`", *words[count:]))
+        return f"`{found[0]}` in a shell"
+
+    return _COMMAND.sub(route, text)
+
+
+@cache
+def _commands() -> dict[str, type[Verb]]:
+    """The verbs with a route, by the words of their commands."""
+    return {
+        verb.declared.name: verb
+        for verb in catalogue.verbs()
+        if verb.declared.http and not verb.declared.local
+    }
 
 
 def _or_null(schema: Schema) -> Schema:

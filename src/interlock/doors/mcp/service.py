@@ -35,6 +35,7 @@ from interlock.doors.mcp.tools import (
     checked,
     mcp_words,
     offered_tools,
+    parameter_names,
     without_sender,
 )
 from interlock.errors import Internal, Refusal, Usage
@@ -60,7 +61,7 @@ from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import Flow, LocalRead, run_async
 from interlock.verbs.verb import Verb, fields_of
-from interlock.verbs.wording import worded
+from interlock.verbs.wording import one_of, renamed, worded
 
 Context = ServerRequestContext[Any, Any]
 CredentialsOf = Callable[[Context], Credentials]
@@ -139,9 +140,9 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
             structured = worded(await run_tool(ctx, tool, arguments), mcp_words)
             text = answer_text(structured)
         except Refusal as refused:
-            refusal = refused
+            refusal = renamed(refused, parameter_names(tools[tool]))
         except Exception as trouble:  # noqa: BLE001 - log every defect, and answer the caller
-            _LOG.exception("defect", extra={"tool": tool})
+            _LOG.exception("a tool call failed", extra={"tool": tool})
             refusal = Internal(
                 f"Interlock has a defect: {type(trouble).__name__}. Check whether the request was "
                 "executed."
@@ -361,6 +362,8 @@ def _target(given: Arguments, here: Here) -> Answer:
 
 def release(given: Arguments, here: Here = ELSEWHERE) -> Flow[Answer]:
     if not given.get("all"):
+        if "item" not in given and "paths" not in given:
+            raise Usage(one_of(("item", "paths", "all")), member="item")
         return (yield ReleaseClaim(**_target(given, here)))
     if named := [name for name in ("item", "paths", "repo") if name in given]:
         raise Usage(

@@ -15,7 +15,7 @@ from typing_extensions import is_typeddict
 from interlock.errors import Remedy, Usage
 from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
-from interlock.rooms.mail.message_types import clip
+from interlock.rooms.mail.message_types import MAIN_MEMBER, clip
 from interlock.rooms.mail.verbs import (
     AnswerAsk,
     ListInbox,
@@ -463,7 +463,7 @@ def _refused(member: str, schema: Schema, why: str) -> Usage:
     return Usage(f"{member} {why}. It must be {expected}.", member=member, expected=expected)
 
 
-# --- remedies
+# --- remedies, and the names of members
 
 # Verbs that share a tool with others. Each has the tool's name, the arguments that select the verb,
 # and the fields whose parameters have other names.
@@ -480,6 +480,31 @@ SHARED_TOOLS: Final[dict[type[Verb], tuple[str, Arguments, dict[str, str]]]] = {
     ReleaseClaim: ("release", {}, {}),
     **{verb: ("task", {"action": action}, {}) for action, (verb, _) in TASK_ACTIONS.items()},
 }
+
+
+# The parameters of tools that fill members of a message with other names.
+FILLED: Final[dict[str, dict[str, str]]] = {
+    "send": {f"payload.{main}": "text" for main in MAIN_MEMBER.values()},
+    "evidence": {"payload.text": "value", "payload.url": "value"},
+}
+
+
+def parameter_names(tool: OfferedTool) -> dict[str, str]:
+    """The parameters of a tool, by the fields and the members of a payload that they fill."""
+    name = tool.listed["name"]
+    parameters = tool.listed["inputSchema"]["properties"]
+    names = {each: each for each in parameters} | {f"payload.{each}": each for each in parameters}
+    if tool.verb is not None:
+        names |= _bound(tool.verb)
+    for shared, _, renamed_fields in SHARED_TOOLS.values():
+        if shared == name:
+            names |= renamed_fields
+    return names | FILLED.get(name, {})
+
+
+def _bound(verb: type[Verb]) -> dict[str, str]:
+    """The parameters of a verb's own tool that have another name than their field, by field."""
+    return {field: name for name, field in verb.declared.bind.items() if name.islower()}
 
 
 def mcp_words(remedy: Remedy) -> str:
@@ -500,7 +525,7 @@ def call_of(request: Verb) -> tuple[str, Arguments] | None:
     selecting: Arguments = {}
     if declared.mcp is not None:
         tool = declared.mcp.name
-        names = {field: name for name, field in declared.bind.items() if name.islower()}
+        names = _bound(type(request))
     elif type(request) in SHARED_TOOLS:
         tool, selecting, names = SHARED_TOOLS[type(request)]
     else:

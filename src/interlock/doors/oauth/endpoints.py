@@ -55,7 +55,7 @@ class Endpoints:
 
     async def authorize(self, request: Request) -> Response:
         """Redirect to the consent page. If the request is wrong, show the reason to the person.
-        Only a client on the person's machine gets the error by a redirect: any client can register
+        Only a client on the person's machine gets the error by a redirect. Any client can register
         any address, and an error must not send people to it."""
         asked = request.query_params
         provider = self._provider(request, asked, fetches=True)

@@ -6,4 +6,4 @@ compares files with claims, and `fold` writes the tables.
 """
 
 DEFAULT_LEASE_S = 3600
-LEASE_HELP = "the lease: 90s, 15m, 2h, 7d"
+LEASE_HELP = "the lease"

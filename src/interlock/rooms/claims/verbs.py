@@ -73,7 +73,7 @@ def with_canonical_paths(request: V) -> V:
         if path.startswith("!"):
             raise Usage(
                 f"{path[:200]!r} excludes paths, and a claim cannot exclude any. Give only the "
-                "paths that you need. For a name that begins with !, write ? instead of the !.",
+                "paths that you need. If the name of a file begins with !, write ? in that place.",
                 path=path[:200],
             )
     return request._replace(paths=paths)
@@ -495,11 +495,10 @@ def holder_of(tx: Transaction, claim: Claim) -> str:
     """The holder of a claim, for the caller. Two sessions of one sender are two holders."""
     if claim.sender != tx.caller.sender:
         return f"@{claim.sender}"
-    theirs, own = (
-        f"the session {session}" if session else "no session"
-        for session in (claim.session, tx.caller.session)
-    )
-    return f"@{claim.sender} in {theirs} (you are in {own})"
+    session = tx.caller.session
+    theirs = f"in the session {claim.session}" if claim.session else "without a session"
+    own = f"your session is {session}" if session else "you have no session"
+    return f"@{claim.sender} {theirs} ({own})"
 
 
 def to_acquire(target: Target, wait_s: int | None = None) -> Remedy:

@@ -20,7 +20,7 @@ _Span = tuple[int, int]
 
 
 def mentions(label: str, names: Iterable[str]) -> bool:
-    """Whether the label mentions one of the names, as whole words in any spelling: `neo-gpt`,
+    """Whether the label mentions one of the names, as whole words in any spelling. `neo-gpt`,
     `Neo GPT` and `NeoGPT` are the same, and `Ottoman` does not mention `otto`."""
     return not set(_runs(label).values()).isdisjoint(map(run_together, names))
 

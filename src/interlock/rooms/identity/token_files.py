@@ -27,7 +27,7 @@ _TWICE = object()  # in place of a member that an object has twice
 
 
 class Prepared(NamedTuple):
-    """Rows for an import, and the members of the file that the import ignores."""
+    """The rows to import, and the JSON members of the file that the import ignores."""
 
     rows: tuple[dict[str, Any], ...]
     ignored: list[str]

@@ -12,6 +12,7 @@ from interlock.errors import (
     IdentityMismatch,
     MissingScope,
     NameTaken,
+    NoIdentity,
     NotFound,
     Remedy,
     TokenExpired,
@@ -84,7 +85,7 @@ def authenticate(state: FoldedState, now: int, token_hash: str, session: str | N
             raise TokenExpired(expired, "Its client can renew it with its refresh token.")
         raise TokenExpired(
             expired,
-            "The owner or an admin can replace it:",
+            "The owner or an admin can replace the token:",
             Remedy(f"interlock token rotate {token}", RotateToken(token)),
         )
     # A client that acts for a person has the rights of an agent.
@@ -93,8 +94,19 @@ def authenticate(state: FoldedState, now: int, token_hash: str, session: str | N
     return Caller(sender, agent, kind, surface, allowed, session, token, False, resource, use)
 
 
-def to_mint(sender: str) -> Remedy:
-    return Remedy(f"interlock token mint --sender {sender} --keep", MintToken(sender))
+OWNER_NEEDS_SENDER = Remedy(
+    str(NoIdentity.remedy),
+    http="The owner's token belongs to no sender. Send the token of a sender instead.",
+    mcp="The owner's token belongs to no sender. Set the token of a sender in the client's MCP "
+    "configuration.",
+)
+
+
+def to_mint(sender: str, scopes: tuple[str, ...] = ()) -> Remedy:
+    flags = "".join(f" --scope {scope}" for scope in scopes)
+    return Remedy(
+        f"interlock token mint --sender {sender} --keep{flags}", MintToken(sender, scopes=scopes)
+    )
 
 
 def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
@@ -115,7 +127,12 @@ def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
     if claimed is not None and claimed.removeprefix("@") != caller.sender:
         raise IdentityMismatch(
             f"Your credentials belong to @{caller.sender}, and the request names "
-            f"{claimed[:80]!r}. Omit the sender: the token decides it.",
+            f"{claimed[:80]!r}. The token decides the sender.",
+            Remedy(
+                "Omit --from, or use the credentials of that sender.",
+                http="Omit `from`, `source`, `sender` and the header `Interlock-Sender`.",
+                mcp="Omit `from`, `source` and `sender`.",
+            ),
             sender=address(caller.sender),
             claimed=claimed[:80],
         )
@@ -150,7 +167,7 @@ def granted_scopes(tx: Transaction, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
             f"To grant {', '.join(beyond)}, a token needs the scope admin. The token of "
-            f"@{tx.caller.sender} lacks it.",
+            f"@{tx.caller.sender} lacks it. Ask an admin or the owner to grant the scope.",
             scope="admin",
         )
     basic = [scope for scope in BASIC_SCOPES if scope in wanted] or list(BASIC_SCOPES)

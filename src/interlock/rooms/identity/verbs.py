@@ -103,7 +103,8 @@ Label = Annotated[
 SCOPE = Text(
     "a scope: mail, claim, work, gate:NAME or admin",
     "SCOPE",
-    "a scope; mail, claim or work limit the token to those named, gate:NAME or admin add to it",
+    "a scope; if you name mail, claim or work, the token has only the named ones of these; "
+    "gate:NAME and admin come in addition",
 )
 Scopes = Annotated[tuple[str, ...], Several(SCOPE)]
 TokenId = Annotated[
@@ -210,7 +211,7 @@ class CreateGroup(
         name = check_name(self.name, tx.setting("names.pattern"), "group")
         taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
         if taken or name in names.RESERVED:
-            what = "an agent" if taken else "reserved"
+            what = "registered as a sender" if taken else "reserved"
             raise NameTaken(f"@{name} is {what}. Choose another name.", name=name)
         members = sorted({member.removeprefix("@") for member in self.members})
         if not members:
@@ -258,7 +259,7 @@ class MintToken(
     owner=True,
     help={
         "sender": "the sender of the new token",
-        "ttl_s": "when the token expires: 90s, 15m, 2h, 7d; by default never",
+        "ttl_s": "when the token expires; by default never",
         "token_hash": TOKEN_HASH,
     },
 ):
@@ -563,7 +564,7 @@ class Mute(
     at_most_one=(("ttl_s", "off"),),
     help={
         "name": "the agent; by default yourself",
-        "ttl_s": "for how long: 90s, 15m, 2h, 7d; by default until you unmute",
+        "ttl_s": "for how long; by default until you unmute",
         "off": "unmute: mail may wake the agent again",
     },
 ):

@@ -1,7 +1,8 @@
 """Mail: typed messages, deliveries with receipts, and asks. An accepted message is never lost.
 
-`verbs` declares, `sending` accepts messages, `reading` shows them, `waking` decides which message
-may wake an agent, `uploads` sends large bodies, `records` reads the tables, `fold` writes them.
+`verbs` declares, `sending` accepts messages, and `reading` shows them. `waking` decides which
+message may wake an agent. `uploads` sends large bodies. `records` reads the tables, and `fold`
+writes them.
 """
 
 from typing import Final

@@ -27,10 +27,14 @@ SENDABLE: Final[frozenset[str]] = frozenset(MAIN_MEMBER)
 # Only the command itself writes these, so that no sender can claim "completed" by mail.
 WRITTEN_BY: Final[dict[str, Remedy]] = {
     "evidence": Remedy(
-        "interlock evidence run|add", http="`POST /v1/evidence`", mcp="the tool `evidence`"
+        "interlock evidence run or interlock evidence add",
+        http="`POST /v1/evidence`",
+        mcp="the tool `evidence`",
     ),
     "gate_verdict": Remedy(
-        "interlock gate pass|fail", http="`POST /v1/verdicts`", mcp="the tool `verdict`"
+        "interlock gate pass or interlock gate fail",
+        http="`POST /v1/verdicts`",
+        mcp="the tool `verdict`",
     ),
     "task_created": Remedy(
         "interlock task create", http="`POST /v1/tasks`", mcp="`task(action: create)`"

@@ -8,7 +8,7 @@ JSON Schema can express every constraint of these types, so a reader of the publ
 refuses the same payloads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -41,6 +41,7 @@ from interlock.rooms.mail.message_types import (
     clip,
     unknown,
 )
+from interlock.verbs.wording import renamed
 
 # --- the types of members
 
@@ -363,8 +364,13 @@ _validators: dict[str, Callable[[object], object]] = {}
 _building = Lock()
 
 
-def check(type: str, payload: object) -> dict[str, Any]:
+def check(
+    type: str, payload: object, *, inside: str = "", fields: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the payload itself if it fits the contract of its type.
+
+    The message of a refusal begins with the name that the request has for the wrong member: the one
+    in `fields`, or else the member's own name after `inside`, such as `payload.`.
 
     Raises UnknownType, or InvalidMessage with the first twenty problems in `problems`. No payload
     makes it raise another error."""
@@ -385,7 +391,10 @@ def check(type: str, payload: object) -> dict[str, Any]:
         if type == "evidence":
             kind = _kind(payload)
             of, model = f"evidence of kind {kind}", KINDS[kind] if kind else Proof
-        raise _explained(type, of, list(model.model_fields), found) from None
+        problems = _problems(type, of, list(model.model_fields), found)
+        refusal = _refusal(type, problems, found.error_count())
+        wrong = refusal.members["member"]
+        raise renamed(refusal, {wrong: (fields or {}).get(wrong, inside + wrong)}) from None
     return payload
 
 
@@ -404,33 +413,36 @@ _WANTED: Final = {
 }
 
 
-def _explained(type: str, of: str, members: list[str], found: ValidationError) -> InvalidMessage:
-    """The refusal with the problems found. `members` are the members of `of`, which is the type or
-    a kind of it."""
-    errors = found.errors(include_url=False)
+def _problems(
+    type: str, of: str, members: list[str], found: ValidationError
+) -> list[tuple[str, str]]:
+    """The first problems found, each with its place. `members` are the members of `of`, which is
+    the type or a kind of it."""
     problems = []
-    for error in errors[:MAX_PROBLEMS]:
+    for error in found.errors(include_url=False)[:MAX_PROBLEMS]:
         loc = error["loc"]
         if type == "evidence":
             # Pydantic also names the branch of a union, which is no member.
             loc = loc[1:]
             if loc[:1] == ("command",) and loc[1:2] in (("argv",), ("line",)):
                 loc = loc[:1] + loc[2:]
-        where, problem = ".".join(clip(str(part)) for part in loc), _problem(error)
+        steps = (f"[{part}]" if isinstance(part, int) else f".{clip(str(part))}" for part in loc)
+        where, problem = "".join(steps).removeprefix("."), _problem(error)
         if error["type"] == "extra_forbidden" and len(loc) == 1:
             problem = f"is not a member of {of}, which has {', '.join(members)}"
         if not loc:
             where, problem = "kind", "must be 'run', 'file', 'url' or 'note'"
         problems.append((where, problem))
-    return _refusal(type, problems, len(errors))
+    return problems
 
 
 def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidMessage:
-    member, problem = problems[0]
+    where, problem = problems[0]
     others = f" (and {count - 1} more)" if count > 1 else ""
     return InvalidMessage(
-        f"{member} {problem}{others}. To see the schema:",
-        Remedy(f"interlock schema {type}"),
+        f"{where} {problem}{others}.",
+        Remedy(f"To see the schema: interlock schema {type}", http="", mcp=""),
+        member=where.partition("[")[0].partition(".")[0],
         type=type,
         problems=[{"member": member, "problem": problem} for member, problem in problems],
     )

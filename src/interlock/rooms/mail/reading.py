@@ -111,8 +111,8 @@ def receipts_of(tx: Transaction, message: Message) -> list[answers.Receipt]:
 
 
 def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
-    """Show the identity behind a message: the token with its label and its minting, the connection
-    and its person, and whether the label contradicts the sender."""
+    """Show the identity behind a message: the token with its label and its minting, and the
+    connection with its person. Say whether the label contradicts the sender."""
     message = locate(tx, request.message)
     story: answers.Story = {
         "message": envelope(message, load(tx, message)),
@@ -174,9 +174,9 @@ def sweep(tx: Transaction) -> None:
 def undeliverable(tx: Transaction, name: str) -> list[Message]:
     """The open messages to an unregistered name that still need attention, newest first.
 
-    A message needs no more attention if its sender sent it again, replied to it or continued its
-    thread with a registered recipient, or if a later message to its sender names it. Other mail
-    from the sender to the intended name does not count."""
+    A message needs no more attention in two cases. Its sender sent it again, replied to it or
+    continued its thread, with a registered recipient. Or a later message to its sender names it.
+    Other mail from the sender to the intended name does not count."""
     lost = _newest(
         tx,
         "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open WHERE d.recipient = ? "

@@ -194,8 +194,8 @@ def _accepted(
 
 
 def _recipients(tx: Transaction, to: str) -> dict[str, list[str]]:
-    """The mailboxes at this position of the log, with the senders that read each: one name, the
-    members of a group, or every agent but the sender's own."""
+    """The mailboxes at this position of the log, with the senders that read each. They are one
+    name, the members of a group, or every agent but the sender's own."""
     state = tx.state
     existing = [] if to.startswith("@") else names.names(state)
     name = recipient_name(to, tx.setting("names.pattern"), existing)
@@ -238,8 +238,8 @@ def _refuse_flood(tx: Transaction) -> int | None:
     if nth > limit:
         wait_s = (RATE_WINDOW_MS - tx.now % RATE_WINDOW_MS + 999) // 1000
         raise RateLimited(
-            f"@{tx.caller.sender} has sent {limit} messages within a minute, which is the limit of "
-            f"this workspace. Try again in {wait_s} s.",
+            f"@{tx.caller.sender} has reached the limit of this workspace, which is {limit} "
+            f"{'message' if limit == 1 else 'messages'} a minute. Try again in {wait_s} s.",
             retry_after_s=wait_s,
             limit=limit,
         )

@@ -113,7 +113,7 @@ class SendMessage(
         "thread": "the thread to continue: the id of one of its messages",
         "reply_to": "the message that this one answers",
         "priority": "how urgent the message is",
-        "ttl_s": "when unread mail expires: 90s, 15m, 2h, 7d; by default never",
+        "ttl_s": "when unread mail expires; by default never",
         "wake": "true: wake idle recipients, even of a broadcast; false: wake no recipient; by "
         "default only direct mail wakes",
         "sha256": "the SHA-256 of an uploaded body",
@@ -154,13 +154,15 @@ class SendMessage(
             # Importing Pydantic takes longer than a whole command should.
             from interlock.rooms.mail.payloads import check
 
-            check(self.type, whole)
+            check(self.type, whole, inside="payload.")
         if self.upload is not None:
             return self._replace(payload=payload)
         try:
             body = payload[main].encode() if main in payload else canonical(payload)
         except (UnicodeEncodeError, TypeError):
-            raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None
+            raise InvalidMessage(
+                f"payload.{main} is not valid UTF-8 text.", member=f"payload.{main}"
+            ) from None
         return self._replace(payload=payload, sha256=digest(body), size=len(body))
 
     def decide(self, tx: Transaction) -> answers.Sent:
@@ -260,6 +262,23 @@ class Ask(
     wait_s: Duration = DEFAULT_WAIT_S
     timeout_s: int | None = None
     key: Key | None = None
+
+    def checked(self) -> Ask:
+        payload = self.payload()
+        if not plain("ask", payload):
+            from interlock.rooms.mail.payloads import check
+
+            check("ask", payload)
+        return self
+
+    def payload(self) -> dict[str, Any]:
+        """The payload of the message that asks."""
+        payload: dict[str, Any] = {"question": self.question}
+        if self.options:
+            payload["options"] = list(self.options)
+        if self.timeout_s is not None:
+            payload["timeout_s"] = self.timeout_s
+        return payload
 
     def decide(self, tx: Transaction) -> answers.Answered | answers.Unanswered:
         """The node runs this verb as a flow: see `node.flows`."""
@@ -453,7 +472,7 @@ class AckMessages(
     mcp=Tool(
         "ack ids [decline] [note]",
         "Acknowledge messages that you have handled, or decline them with a reason. The sender "
-        "sees it; no agent is woken.",
+        "sees the receipt; no agent is woken.",
         help={"ids": "message ids", "decline": "", "note": "one line"},
         idempotent=True,
     ),

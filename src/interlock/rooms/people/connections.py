@@ -149,8 +149,9 @@ def end_copied(tx: Transaction, found: Connection, code: str, secret: str) -> Ru
 
 
 def list_connections(tx: Transaction) -> answers.Connections:
-    """List a person's own connections, browser sessions and tokens; for the owner and admins, those
-    of everyone and the open invitations, without tokens, which another verb lists."""
+    """List a person's own connections, browser sessions and tokens. For the owner and admins, list
+    the connections and browser sessions of everyone, and the open invitations. Another verb lists
+    the tokens for them."""
     person = visible_person(tx)
     sessions = tx.all(
         "SELECT id, sender, client, minted_at, expires_at FROM identity_tokens WHERE "

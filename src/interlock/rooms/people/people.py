@@ -1,8 +1,8 @@
 """People: invitations, signing in, and the agents that a person owns.
 
-The holder of an invitation uses it once: in a browser, as a person who chooses a password, or on
-another machine, which stores a token that it made itself. The log has a proof that is derived from
-the password and the workspace's key, so that a reader of the log alone cannot guess passwords.
+The holder of an invitation uses it once. A person uses it in a browser, and chooses a password. Or
+another machine uses it, and stores a token that it made itself. The log has a proof that is derived
+from the password and the workspace's key. So a reader of the log alone cannot guess passwords.
 """
 
 from __future__ import annotations
@@ -214,7 +214,9 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
     The agents keep their tokens, and have no owner afterwards. The answer names the tokens that the
     person minted for others. Raises MissingScope or NotFound."""
     if "admin" not in tx.caller.scopes:
-        raise MissingScope("Only the owner or an admin can lock a person out.", scope="admin")
+        raise MissingScope(
+            "Only the owner or an admin can lock a person out. Ask one of them.", scope="admin"
+        )
     kind = kind_of(tx, person)
     agents = own_agents(tx, person)[1:]
     senders = senders_of(tx.state, person)

@@ -78,14 +78,14 @@ class Invite(
     help={
         "name": "the person or the agent to invite",
         "kind": "whether the name is an agent or a person; by default a new name is a person",
-        "ttl_s": "how long the link is valid: 90s, 15m, 2h, 7d; by default 3d",
+        "ttl_s": "how long the link is valid; by default 3d",
         "code_hash": "the SHA-256 of a code that you made; by default the server makes the code",
     },
 ):
     """Invite a person or another machine with a link.
 
     The link is valid once. A person opens it in a browser and chooses a password. On another
-    machine: interlock join LINK"""
+    machine, the command `join` takes it."""
 
     name: Query
     surface: Surface | None = None

@@ -115,7 +115,7 @@ def _with_standing(tx: Transaction, found: Evidence, task: Task | None) -> RuleA
     """The evidence, whether it can meet its criterion now, and if not, why."""
     why: str | None
     if task is None or found.criterion is None:
-        why = "It names no criterion of a task."
+        why = "The evidence has no criterion, so it meets none."
     elif (met := criteria(tx, task)[found.criterion - 1].met_by) is not None:
         why = "Another piece of evidence meets its criterion." if met.id != found.id else None
     elif found.kind != "run":

@@ -133,8 +133,8 @@ def task_to_judge(
     caller = tx.caller
     if caller.agent in workers(tx, task.id):
         raise OwnWork(
-            f"@{caller.agent} has worked on {task.id}, so it cannot give a verdict on it, on any "
-            f"surface. Ask another holder of the gate {gate}. List the holders:",
+            f"@{caller.agent} has worked on {task.id}, so none of its senders can give a verdict "
+            f"on it. Ask another holder of the gate {gate}. List the holders:",
             Remedy("interlock gate list", verbs.ListGates()),
             task=task.id,
             gate=gate,

@@ -129,7 +129,7 @@ def _holds(gate: str, named: list[str], sender: str, agent: str, scopes: Collect
 
 def may_judge(tx: Transaction, caller: Caller, gate: str) -> bool:
     """Whether the caller holds the gate. A client that acts for a person does not hold that
-    person's gates: it holds a gate only if the gate names the client's own sender."""
+    person's gates. It holds a gate only if the gate names the client's own sender."""
     agent = caller.agent if caller.resource is None else caller.sender
     return _holds(gate, listed(tx, gate), caller.sender, agent, caller.scopes)
 
@@ -208,13 +208,18 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
         if verdict is not None and verdict.verdict == "pass":
             continue
         able = [address(name) for name in holders(tx, gate)]
-        why = "failed" if verdict is not None else "has not passed"
+        if task.submission is None:
+            why = "needs a submission first"
+        elif verdict is None:
+            why = "has not passed the submission"
+        else:
+            why = "failed the submission"
         needs.append(
             {
                 "what": "gate",
                 "gate": gate,
                 "holders": able,
-                "message": f"The gate {gate} {why} the submission. Its holders: "
+                "message": f"The gate {gate} {why}. Only its holders can pass it: "
                 f"{' '.join(able) or 'none'}.",
                 "do": to_pass(tx, task, gate),
             }
@@ -259,8 +264,8 @@ def open_dependencies(tx: Transaction, task: Task) -> list[answers.Need]:
 
 
 def to_pass(tx: Transaction, task: Task, gate: str) -> Remedy:
-    """The next step towards a pass of the gate: submit the task, pass it with the evidence that no
-    verdict names yet, or add a holder if only workers hold the gate."""
+    """The next step towards a pass of the gate. If only workers hold the gate, add a holder. Else
+    submit the task, or pass it with the evidence that no verdict names yet."""
     if not judges(tx, gate, workers(tx, task.id)):
         return to_add_holder(tx, gate)
     if task.state != "submitted" or task.commit is None:

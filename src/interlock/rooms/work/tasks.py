@@ -275,8 +275,9 @@ def _ask_for_verdicts(tx: Transaction, task: Task) -> None:
         text = (
             f"@{tx.caller.sender} submitted {task.id} at {(task.commit or '')[:12]}. Your verdict "
             f"is due at the {'gates' if gates[1:] else 'gate'} {', '.join(gates)}. Review the task "
-            f"(interlock task show {task.id}). Then pass it ({commands}), or fail it with a note "
-            f"(interlock gate fail {task.id} {gates[0]} --note TEXT)."
+            f"with the tool task, or with interlock task show {task.id}. Pass it with the tool "
+            f"verdict, or with {commands}. To fail it, use the same tool, or interlock gate fail "
+            f"{task.id} {gates[0]} --note TEXT"
         )
         post(tx, sender, "wake", {"text": text}, thread=task.thread, wake=True)
 

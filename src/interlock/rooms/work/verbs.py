@@ -103,9 +103,7 @@ Holders = Annotated[
         MAX_HOLDERS,
     ),
 ]
-Criterion = Annotated[
-    int, Integer(1, MAX_CRITERIA, help="the number of the criterion in task show")
-]
+Criterion = Annotated[int, Integer(1, MAX_CRITERIA, help="the number of the criterion, from 1")]
 AbbreviatedCommit = Annotated[
     str,
     Text(
@@ -137,7 +135,7 @@ class CreateTask(
     help={
         "title": "the line that lists show",
         "id": "the task's id; by default the next of T-1, T-2, …",
-        "brief": "the description of the task, as Markdown; - reads standard input",
+        "brief": "the description of the task, as Markdown",
         "criteria": "a criterion that the work must meet",
         "gates": "a gate that must pass the work",
         "depends_on": "a task that must be done first",
@@ -161,8 +159,10 @@ class CreateTask(
     def checked(self) -> CreateTask:
         members = self._asdict()
         id = members.pop("id")
-        check_contract("task_created", task_id="T-1" if id is None else id, **members)
-        refuse_large("brief", self.brief or "", "Put the rest into a file.")
+        check_contract(
+            "task_created", {"task_id": "id"}, task_id="T-1" if id is None else id, **members
+        )
+        refuse_large("The brief", self.brief or "", "Put the rest into a file.")
         return self
 
     def decide(self, tx: Transaction) -> answers.TaskMade:
@@ -404,15 +404,16 @@ class AddEvidence(
         # Pydantic takes longer to import than a whole command may run.
         from interlock.rooms.mail.payloads import check
 
-        payload = check("evidence", self.payload)
+        payload = check("evidence", self.payload, inside="payload.")
         if "criterion" in payload and "task_id" not in payload:
             raise Usage(
-                "criterion is given without task_id. Name the task of the criterion.",
-                member="task_id",
+                "payload.task_id is missing, and criterion is given. Name the task of the "
+                "criterion.",
+                member="payload.task_id",
             )
         if "title" in payload:
-            LINE.check("title", payload["title"])
-        refuse_large("text", payload.get("text", ""), "Attach a file instead.")
+            LINE.check("payload.title", payload["title"])
+        refuse_large("The text", payload.get("text", ""), "Attach a file instead.")
         return self._replace(payload=without_secrets(payload))
 
     def decide(self, tx: Transaction) -> answers.EvidenceAdded:
@@ -593,6 +594,7 @@ class GiveVerdict(
     def checked(self) -> GiveVerdict:
         check_contract(
             "gate_verdict",
+            {"task_id": "task"},
             task_id=self.task,
             gate=self.gate,
             verdict=self.verdict,
@@ -642,7 +644,7 @@ class RaiseBlocker(
     method="raise_blocker",
     scope="work",
     help={
-        "what": "the problem; - reads standard input",
+        "what": "the problem",
         "task": "the task",
         "to": "the agent that should know; by default the task's worker or creator",
         "severity": "stop prevents the completion of the task, warn does not",
@@ -662,7 +664,12 @@ class RaiseBlocker(
 
     def checked(self) -> RaiseBlocker:
         check_contract(
-            "blocker", what=self.what, severity=self.severity, fix=self.fix, task_id=self.task
+            "blocker",
+            {"task_id": "task"},
+            what=self.what,
+            severity=self.severity,
+            fix=self.fix,
+            task_id=self.task,
         )
         if self.task is None and self.to is None:
             raise Usage("Give task or to: the blocked task, or a recipient.", member="task")
@@ -729,12 +736,13 @@ def message_payload(**members: Any) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
 
 
-def check_contract(type: str, **members: Any) -> None:
-    """Compare a request with the schema of the message that reports it. Raises InvalidMessage."""
+def check_contract(type: str, fields: dict[str, str], **members: Any) -> None:
+    """Compare a request with the schema of the message that reports it. `fields` has the fields of
+    the request that are named otherwise than their member. Raises InvalidMessage."""
     # Pydantic takes longer to import than a whole command may run.
     from interlock.rooms.mail.payloads import check
 
-    check(type, message_payload(**members))
+    check(type, message_payload(**members), fields=fields)
 
 
 def refuse_large(name: str, text: str, remedy: str) -> None:

@@ -119,7 +119,7 @@ class DueFrom(VerdictDue):
 
 
 class Review(TypedDict):
-    """The matters that need a person, each with the command to run."""
+    """The matters that need a person, each with the next step."""
 
     verdicts_due: list[DueFrom]
     blockers: list[ToResolve]

@@ -153,7 +153,7 @@ def status(tx: Transaction) -> answers.Status:
 
 
 def review(tx: Transaction, since_s: int) -> answers.Review:
-    """List the matters that need a person, each with the command to run. Raises MissingScope unless
+    """List the matters that need a person, each with the next step. Raises MissingScope unless
     a person or an admin calls."""
     caller = tx.caller
     if not caller.is_person_or_admin:

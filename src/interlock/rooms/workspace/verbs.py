@@ -184,8 +184,8 @@ class Whoami(
 ):
     """Show your identity and your open work.
 
-    The answer has your sender, your scopes, the counts of your mail, your claims and tasks, and the
-    verdicts that are due from you."""
+    The answer has your name as a sender, the scopes of your token, the number of your open
+    messages, your claims, your tasks, and the verdicts that you must give."""
 
     def decide(self, tx: Transaction) -> answers.Whoami:
         return overview.whoami(tx)
@@ -215,9 +215,9 @@ class Review(
     method="review",
     read_only=True,
     owner=True,
-    help={"since_s": "how far back the review goes: 90s, 15m, 2h, 7d"},
+    help={"since_s": "how far back the review goes"},
 ):
-    """List the matters that need a person, each with the command to run.
+    """List the matters that need a person, each with the next step.
 
     The answer lists due verdicts, blockers, unanswered asks, expired mail, mail to unregistered
     names, expired leases and refused requests. Only people and admins may call it."""
@@ -392,7 +392,7 @@ class SignCheckpoint(
 ):
     """Sign a checkpoint of the log: its size and its root hash.
 
-    Store the checkpoint on another machine. With it, audit verify finds any later change to the
+    Store the checkpoint on another machine. With it, a verification finds any later change to the
     entries before it."""
 
     def decide(self, tx: Transaction) -> answers.Checkpoint:

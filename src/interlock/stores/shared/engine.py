@@ -500,7 +500,7 @@ class SharedEngine(SqliteEngine):
                 "epoch: interlock repair --give-up"
             )
         return LogForked(
-            f"{what}. Nothing is written until the log is repaired. {todo}",
+            f"{what}. This node writes nothing until an operator repairs the log. {todo}",
             common_seq=loss.common,
             engine_seq=loss.theirs,
             node_seq=loss.ours,

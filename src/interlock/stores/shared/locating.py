@@ -129,9 +129,9 @@ def parsed(given: str) -> tuple[str, str | None]:
         kind, usable = None, False
     if kind is None or not usable:
         raise Usage(
-            "An engine's URL is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE. Add "
-            "?workspace=NAME to join an existing workspace. Without --engine, the log is in the "
-            "embedded file."
+            ("The engine's URL has no usable host and port. " if kind is not None else "")
+            + "Give redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE as the engine. Add "
+            "?workspace=NAME to join an existing workspace."
         )
     options = _options(parts)
     names = [value for name, value, _ in options if name == "workspace"]

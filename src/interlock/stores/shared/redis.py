@@ -47,8 +47,8 @@ OLDEST = 7
 # The hash of an entry with a foreign id is this prefix and the id: such an entry is never genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
-# Settings with which the server may lose acknowledged writes: the safe value, the value to assume
-# if the server does not report the setting, and the loss.
+# Settings with which the server may lose acknowledged writes. Each has the safe value, the value
+# to assume if the server does not report the setting, and the loss.
 _HAZARDS = (
     ("appendonly", "yes", None, "a restart loses everything since the last snapshot"),
     ("appendfsync", "always", None, "a crash may lose the last second of acknowledged writes"),

@@ -1,7 +1,7 @@
 """The log that nodes share: sealed entries on a database server.
 
 A remote stores bytes in order and decides nothing. A holder of its password can add and remove
-entries but forge none: nodes seal each entry with the workspace's key, which they never send to the
+entries but forge none. Nodes seal each entry with the workspace's key, which they never send to the
 server.
 """
 

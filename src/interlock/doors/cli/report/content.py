@@ -82,8 +82,8 @@ _PROVEN = (
     "That each entry of this report was in the log, at its position, when the checkpoint was "
     "signed.",
     "The sender, the time and the order of these entries.",
-    "Of a run: the exit code, the commit and its tree, whether there were uncommitted changes, "
-    "whether the run was interrupted, and whether it was recorded offline.",
+    "Of a run: the exit code, the commit and its tree. Also whether there were uncommitted "
+    "changes, and whether the run was interrupted or recorded offline.",
     "Of a verdict: the gate, the result, the commit and its tree, and the named evidence.",
     "Of a submission: the commit and its tree.",
 )

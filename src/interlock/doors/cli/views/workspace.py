@@ -88,7 +88,7 @@ class _Row(dict[str, Any]):
 
 
 def review(answer: Answer) -> str:
-    """Return the matters that need a person, each with the command to run."""
+    """Return the matters that need a person, each with the next step."""
     sections = []
     for title, name, form in _REVIEW:
         # Refusals with the same code and sender make one row, which shows the last of them.
