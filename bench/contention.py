@@ -1,6 +1,6 @@
 """How long a writer waits while another process saturates the workspace.
 
-Runs as a child process too: `python -m bench.contention DIRECTORY` reads tokens from the first line
+Runs as a child process too. `python -m bench.contention DIRECTORY` reads tokens from the first line
 of standard input, and sends with all of them until standard input ends.
 """
 

@@ -1,5 +1,5 @@
 """Large workspaces: an inbox among a million messages compared with the same inbox among a
-thousand, and the speed of a rebuild and a verification of a long log.
+thousand. Also the speed of a rebuild and a verification of a long log.
 
 Runs as a child process too: `python -m bench.large DIRECTORY MESSAGES` makes such a workspace. It
 appends the same facts as sends do, but decides none of them, and uses large transactions. A million

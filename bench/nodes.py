@@ -1,5 +1,5 @@
-"""Several nodes on one engine: the cost of a node compared with raw appends, the cost of a second
-node, and how soon and how fast one node follows another.
+"""Several nodes on one engine: the cost of a node compared with raw appends, and the cost of a
+second node. Also how soon and how fast one node follows another.
 
 Each node has its own process (`bench.member`). The engine is a real server with durable settings.
 """
