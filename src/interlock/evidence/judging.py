@@ -80,11 +80,11 @@ class Judge:
         found = {name: [check for check in checks if check.gate == name] for name in gates}
         wanted = {name: some for name, some in found.items() if some}
         if not wanted:
-            example = (gates or ["NAME"])[0]
+            if not gates:
+                raise Usage(f"{self._task} has no gates, so there is nothing to check.")
             raise Usage(
-                f"No check in {project.FILE} decides a gate of {self._task} "
-                f"({', '.join(gates) or 'it has no gates'}). Add a check: [checks.{example}] with "
-                'command = "make test"'
+                f"{project.FILE} has no check for a gate of {self._task}: {', '.join(gates)}. "
+                f'Add a check: [checks.{gates[0]}] with command = "make test"'
             )
         for name, checks in wanted.items():
             prepared = self._call(PrepareVerdict(self._task, name))

@@ -135,7 +135,7 @@ def _become_copy(file: LogFile, workspace: str) -> None:
             raise Usage(f"This directory is a node of the workspace {name}. Use another directory.")
         if length(db):
             raise Usage(
-                "The log of this workspace is in its own file. To move it to the engine, with "
+                "This workspace stores its log in a SQLite file. To move it to the engine, with "
                 "every entry and proof: interlock migrate --to URL. To use another directory for "
                 "the node: interlock --workspace DIRECTORY up --engine URL"
             )

@@ -177,7 +177,7 @@ def discard_aside(node: Node) -> Answer:
 def _shared(node: Node) -> PeerNodes:
     if node.shared is None:
         raise Usage(
-            "The log of this workspace is in its own file, so there is no engine to repair. To "
+            "This workspace stores its log in a SQLite file, so there is no engine to repair. To "
             "check the log: interlock audit verify"
         )
     return node.shared

@@ -85,7 +85,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
 
 
 def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
-    """Drop the state and fold the whole log again, in the caller's transaction."""
+    """Rebuild the state from the log, in the caller's transaction."""
     db.execute(_TABLE)
     # A state of another version may have other tables. Each name starts with the name of a room.
     rooms = {name.partition("_")[0] for name in folding.tables()}

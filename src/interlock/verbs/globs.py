@@ -317,8 +317,8 @@ def _ranges(element: str | Ranges) -> Ranges:
 def _meet(row: Sequence[Element], other: Sequence[Element]) -> bool:
     """Whether some string matches both rows. This walks over the reachable pairs of positions.
 
-    The string may have an empty name, which no path has. This gives no wrong result. Only `*` and
-    `**` match an empty name, and where both rows match it, they match any other name as well.
+    The string may contain an empty name, although no path does. The result is still right, because
+    only `*` and `**` match an empty name. Where both rows match it, they also match any other name.
     """
     positions = _Positions(other)
     reached = [0] * (len(row) + 1)

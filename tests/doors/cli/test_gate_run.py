@@ -295,6 +295,7 @@ def test_gate_without_checks_gets_no_verdict(shop: Workshop) -> None:
     with shop.nothing_written():
         done = judged(shop, *HOLDER)
         assert (done.status, done.json["code"]) == (2, "USAGE")
+        assert "no check for a gate of B-12: athena" in done.json["message"]
         assert f"[checks.{GATE}]" in done.json["message"]
         shop.write(RULES, "[checks.athena]\ncomand = 'make test'\n")
         done = judged(shop, *HOLDER)

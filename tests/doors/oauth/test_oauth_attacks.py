@@ -319,7 +319,7 @@ def changed_request(workspace: ServedWorkspace) -> httpx2.Response:
 
 
 def old_request(workspace: ServedWorkspace) -> httpx2.Response:
-    """Return the answer to a request that was sealed too long ago."""
+    """Send an authorization request that has expired, and return the answer."""
     keys = Keys(str(workspace.place.workspace))
     seal = Fernet(base64.urlsafe_b64encode(keys.derived(b"authorization")))
     sealed = request_of(workspace.app.asks())

@@ -5,8 +5,8 @@ the command, its arguments in upper case, and its flags. Brackets mean optional,
 exactly one, `...` means several, `a|b` lists choices, and `|-` means that `-` reads standard input.
 `-- COMMAND...` at the end takes the rest of the words as they are.
 
-Each argument and flag of a verb's line fills the field of its name; `--ttl` also fills `ttl_s`, and
-`--path` also fills `paths`.
+An argument or flag fills the field of the same name, of that name in seconds (`--ttl`: `ttl_s`), or
+of that name in the plural (`--path`: `paths`).
 """
 
 from __future__ import annotations

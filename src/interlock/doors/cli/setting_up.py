@@ -31,8 +31,9 @@ def setup(context: Context) -> Answer:
     """Configure an agent's client for Interlock, or list the clients.
 
     Writes files that git does not track, and never a token. The client acts as the sender of
-    --from. Without --from, it acts as the sender that its files name, or as the only agent that has
-    joined. Otherwise Interlock adds a sender with the client's name.
+    --from. Without --from, the client acts as the sender that its settings already name. Otherwise
+    it acts as the only agent of the workspace. If there is none or there are several, Interlock
+    adds a sender with the client's name.
     """
     from interlock.agents.guards.hooks import this_interlock
     from interlock.agents.setup import apply, files, inspect, senders

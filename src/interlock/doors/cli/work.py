@@ -67,7 +67,7 @@ def list_tasks(context: Context) -> Answer:
     SubmitTask,
     help={
         "commit": "the commit to submit (default: HEAD)",
-        "tree": "the commit's tree, if the commit is not in a repository here",
+        "tree": "the id of the commit's tree, if no repository on this machine has the commit",
     },
 )
 def submit(context: Context) -> Answer:

@@ -454,7 +454,8 @@ class ImportTokens(
         for label in self.map or {}:
             if label not in labels:
                 raise Usage(
-                    f"No row has the label {label[:80]!r}. Give a label in full, as in its row.",
+                    f"No row of the token file has the label {label[:80]!r}. "
+                    "Copy the whole label of the row.",
                     member="map",
                 )
         return self

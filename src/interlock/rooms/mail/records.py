@@ -81,8 +81,8 @@ def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
     """Return the message of an id, a unique prefix of it, or #SEQ. With `of_all`, it need not be
     visible to the caller.
 
-    Raises Usage for a malformed or ambiguous reference, and NotFound. A message that the caller may
-    not see is NotFound too, with the same text."""
+    Raises Usage for a malformed or ambiguous reference. Raises NotFound, with the same text, for a
+    message that does not exist and for one that the caller may not see."""
     if reference.startswith("#"):
         digits = reference[1:]
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
