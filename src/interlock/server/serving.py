@@ -58,7 +58,7 @@ def listening(options: ServerOptions) -> socket.socket:
         why = trouble.strerror if isinstance(trouble, OSError) else "this is not a host name"
         advice = "Set --host to an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
         if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
-            advice = "Choose another port, or 0 for any free port: interlock up --port 0"
+            advice = "Choose another port with --port. --port 0 chooses a free one."
         raise AddressUnavailable(
             f"The server cannot listen on {options.host[:80]}:{options.port}: {why}. {advice}"
         ) from None

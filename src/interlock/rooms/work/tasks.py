@@ -271,13 +271,13 @@ def _ask_for_verdicts(tx: Transaction, task: Task) -> None:
         for sender in judges(tx, gate, own):
             due.setdefault(sender, []).append(gate)
     for sender, gates in due.items():
-        commands = " and ".join(to_pass(tx, task, gate) for gate in gates)
+        commands = " and ".join(f"`{to_pass(tx, task, gate)}`" for gate in gates)
         text = (
             f"@{tx.caller.sender} submitted {task.id} at {(task.commit or '')[:12]}. Your verdict "
-            f"is due at the {'gates' if gates[1:] else 'gate'} {', '.join(gates)}. Review the task "
-            f"with the tool task, or with interlock task show {task.id}. Pass it with the tool "
-            f"verdict, or with {commands}. To fail it, use the same tool, or interlock gate fail "
-            f"{task.id} {gates[0]} --note TEXT"
+            f"is due at the {'gates' if gates[1:] else 'gate'} {', '.join(gates)}. To review the "
+            f"task: `interlock task show {task.id}`, or the MCP tool `task`. To pass it: "
+            f"{commands}, or the MCP tool `verdict`. To fail it: "
+            f"`interlock gate fail {task.id} {gates[0]} --note TEXT`, or the MCP tool `verdict`."
         )
         post(tx, sender, "wake", {"text": text}, thread=task.thread, wake=True)
 
