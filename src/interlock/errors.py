@@ -184,7 +184,7 @@ class UseVerb(BadInput):
     """Interlock writes messages of this type itself, when the operation of that name is called."""
 
     code = "USE_VERB"
-    title = "Use the verb"
+    title = "Reserved message type"
 
 
 class DigestMismatch(BadInput):
@@ -315,8 +315,9 @@ class TokenExpired(NotAllowed):
     title = "Token expired"
     http = 401
     remedy = Remedy(
-        "The sender's owner or an admin can replace the token: interlock token rotate",
-        http="The sender's owner or an admin can replace the token: `POST /v1/tokens/rotate`",
+        "The owner of the workspace or an admin can replace the token: interlock token rotate",
+        http="The owner of the workspace or an admin can replace the token: "
+        "`POST /v1/tokens/rotate`",
         mcp="Ask your user to replace it: `interlock token rotate` in a shell.",
     )
 
@@ -405,7 +406,7 @@ class RateLimited(NotAvailable):
 
 
 class Paused(NotAvailable):
-    """The workspace is paused. It accepts no writes until a person or an admin resumes it."""
+    """The workspace is paused. It accepts no writes until the owner or an admin resumes it."""
 
     code = "PAUSED"
     title = "Paused"
@@ -491,8 +492,10 @@ def unknown_outcome() -> EngineUnavailable:
 
 
 SAME_KEY = Remedy(
-    "Retry with the same --key, so that Interlock executes the request at most once.",
-    http="Retry with the same `Idempotency-Key`, so that Interlock executes the request at most "
-    "once.",
-    mcp="Retry with the same `key`, so that Interlock executes the request at most once.",
+    "If you gave a --key, retry with the same --key: Interlock executes the request at most once. "
+    "Otherwise check the state before you retry: interlock whoami",
+    http="If you gave an `Idempotency-Key`, retry with the same key: Interlock executes the "
+    "request at most once. Otherwise check the state before you retry.",
+    mcp="If you gave a `key`, retry with the same `key`: Interlock executes the request at most "
+    "once. Otherwise check the state with `whoami` before you retry.",
 )

@@ -329,15 +329,22 @@ def _answer_links(verb: type[Verb], page: str) -> str:
 def errors_page() -> str:
     kinds = sorted(map(errors.by_code, errors.codes()), key=lambda kind: (kind.exit, kind.code))
     rows = [
-        (_code(kind.code), str(kind.exit), str(kind.http), _plain(kind().message)) for kind in kinds
+        (
+            _code(kind.code),
+            str(kind.exit),
+            "200 or 409" if issubclass(kind, errors.PlainNo) else str(kind.http),
+            _plain(kind().message),
+        )
+        for kind in kinds
     ]
     return _page(
         "Error codes",
         "A refusal is one JSON object on every interface. `code` is stable, `error` is its fixed "
         "title, and `message` says what was wrong and what to do. Further members depend on the "
         "code. The command line exits with the status of the code, and HTTP answers with its HTTP "
-        "status. The Python client raises the exception of that name: `CLAIM_HELD` is "
-        "`interlock.errors.ClaimHeld`.",
+        "status. A plain no (exit 1) has HTTP status 200 if it is the answer to the request, and "
+        "409 if Interlock could not answer. The Python client raises the exception of that name: "
+        "`CLAIM_HELD` is `interlock.errors.ClaimHeld`.",
         _table("code | exit | HTTP | meaning", rows),
     )
 

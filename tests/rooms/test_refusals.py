@@ -28,7 +28,7 @@ REFUSALS = [
     ("INVALID_RECIPIENT_SHAPE", "Invalid recipient shape", 2, 400),
     ("INVALID_MESSAGE", "Invalid message", 2, 400),
     ("UNKNOWN_TYPE", "Unknown message type", 2, 400),
-    ("USE_VERB", "Use the verb", 2, 400),
+    ("USE_VERB", "Reserved message type", 2, 400),
     ("DIGEST_MISMATCH", "Digest mismatch", 2, 400),
     ("NOT_A_WORKSPACE", "Not a workspace", 2, 400),
     ("GATE_HAS_NO_HOLDER", "Gate has no holder", 2, 400),

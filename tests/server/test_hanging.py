@@ -43,7 +43,7 @@ def test_a_read_uses_the_file_and_reports_the_server(
     assert done.status == 0
     assert "You are @otto" in done.text
     assert done.complaint == (
-        f"The server (process {hanging.pid}) does not answer. To repair it: interlock doctor\n"
+        f"The server (process {hanging.pid}) does not answer. To find out why: interlock doctor\n"
     )
     assert hanging.place.ok("whoami")["sender"] == "otto"
 

@@ -121,7 +121,7 @@ def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
     assert looks.reach() == "waits"
 
 
-def test_a_listening_sender_can_be_woken_whatever_its_windows_do(looks: Looks) -> None:
+def test_mail_wakes_a_listening_sender_in_any_state_of_its_windows(looks: Looks) -> None:
     for step in ("prompt", "stop", "end"):
         looks.step(step)
         with looks.presence.listening("otto"):

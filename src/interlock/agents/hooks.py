@@ -417,7 +417,10 @@ def reply_to(step: str, answer: Answer) -> HookReply:
     elif step == "start" and answer["unread"]:
         lines.append(f"{_counted(answer['unread'], 'unread message')} on Interlock. {_READ}")
     if "paused" in answer and step in ("start", "prompt"):
-        lines.append("The workspace is paused. Interlock refuses writes until a person resumes it.")
+        lines.append(
+            "The workspace is paused. Interlock refuses writes until the owner or an admin resumes "
+            "it."
+        )
     return HookReply(context="\n".join(lines)) if lines else NOTHING
 
 

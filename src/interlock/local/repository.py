@@ -109,6 +109,11 @@ def _from_root(path: str, root: str) -> str:
         here = os.path.relpath(os.path.realpath(os.getcwd()), root)
         quoted = "".join(f"[{c}]" if c in "*?[" else c for c in here)
         relative = os.path.normpath(os.path.join(quoted, path))
+    if relative.split("/")[0] == "..":
+        raise Usage(
+            f"{path[:80]!r} is outside of the repository {root}. Give a path inside it, such as "
+            "src/a.py."
+        )
     return "**" if relative == "." else relative + slash
 
 

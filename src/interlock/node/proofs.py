@@ -128,9 +128,9 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
         signed = open_note(proof["checkpoint"], name, key)
         root, size = bytes.fromhex(proof["root"]), proof["tree_size"]
         holds = (signed.root, signed.size) == (root, size) and _holds(proof, size, root)
-    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise Usage(
-            f"This file is not a proof: {wrong}. To make one: interlock audit prove SEQ"
+            "The file is not a proof. To make one: interlock audit prove SEQ --json"
         ) from None
     if not holds:
         return {"ok": False} | LogDamaged("The proof is not valid.").as_dict()

@@ -184,6 +184,11 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
             node.file.copy(node.file.path, aside)
             node.keys.set_aside(name)
             node.file.overwrite(os.path.join(draft, "log.db"))
+        except NotAWorkspace:
+            raise NotAWorkspace(
+                f"{source} is not a backup of a workspace. Nothing was changed. Give a file that "
+                "interlock backup wrote."
+            ) from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     node.file.ring()

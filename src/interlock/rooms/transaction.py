@@ -274,8 +274,8 @@ def refuse_paused(state: FoldedState) -> None:
     if row and row[0] is not None:
         why = f" ({row[2]})" if row[2] else ""
         raise Paused(
-            f"@{row[1]} paused the workspace{why}. It accepts no writes until a person or an admin "
-            "resumes it.",
+            f"@{row[1]} paused the workspace{why}. It accepts no writes until the owner or an "
+            "admin resumes it.",
             TO_RESUME,
             since=rfc3339(row[0]),
             reason=row[2],

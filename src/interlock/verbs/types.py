@@ -368,6 +368,6 @@ Duration = Annotated[
 Fence = Annotated[int, Integer(1, help="the fence that you were granted")]
 Limit = Annotated[int, Integer(1, MAX_ROWS, help="the maximum number of results")]
 Position = Annotated[
-    int, Integer(0, metavar="SEQ", help="only entries after this position of the log")
+    int, Integer(0, metavar="SEQ", help="only results after this position of the log")
 ]
 Offset = Annotated[int, Integer(0, help="the position of a byte of the body")]

@@ -313,7 +313,7 @@ def test_worktree_true_is_the_path_true(joined: Place) -> None:
     assert joined.ok(*words)["claim"]["worktree"] == "true"
 
 
-def test_values_not_given_are_absent(joined: Place) -> None:
+def test_answers_omit_values_that_were_not_given(joined: Place) -> None:
     claim = joined.ok("claim", "acquire", "--item", "B-1", "--from", "vera")["claim"]
     absent = {"surface", "session", "branch", "worktree", "note", "paths", "repo"}
     assert not absent & set(claim)
@@ -570,7 +570,7 @@ def test_a_claim_on_paths_names_them_and_their_repository(joined: Place) -> None
     assert (sorted(claim["paths"]), claim["repo"]) == (["doc", "src/**"], "example.com/r")
 
 
-def test_claims_answer_as_promised_from_acquire_to_release(joined: Place) -> None:
+def test_claim_commands_print_the_documented_json_from_acquire_to_release(joined: Place) -> None:
     on = ("--item", "B-1")
     otto, vera = ("--from", "otto-cli"), ("--from", "vera")
     assert joined.run("claim", "check", *on, "--json").status == 0
@@ -809,7 +809,7 @@ def test_a_late_answer_arrives_in_the_inbox(joined: Place) -> None:
     assert message["payload"] == {"text": "yes", "ask": late["id"]}
 
 
-def test_join_and_whoami_answer_as_promised(place: Place) -> None:
+def test_join_prints_the_token_and_whoami_prints_sender_and_scopes(place: Place) -> None:
     joined = place.ok("join", "otto", "--surface", "cli", "--label", "his terminal")
     _has(joined, "sender address agent surface token", "kind scopes token_id kept")
     assert (joined["sender"], joined["address"]) == ("otto-cli", "@otto-cli")
@@ -826,7 +826,7 @@ def test_join_and_whoami_answer_as_promised(place: Place) -> None:
     assert "session" not in place.ok("whoami", "--from", "otto-cli")
 
 
-def test_agents_are_listed_as_promised(joined: Place) -> None:
+def test_agents_prints_address_kind_and_reach_of_each_sender(joined: Place) -> None:
     joined.ok("whoami", "--from", "vera")
     otto, vera = joined.ok("agents")["agents"]
     _has(otto, "address agent surface kind reach")
@@ -835,7 +835,7 @@ def test_agents_are_listed_as_promised(joined: Place) -> None:
     assert (vera["address"], vera["kind"], vera["reach"]) == ("@vera", "human", "waits")
 
 
-def test_verify_answers_as_promised(joined: Place) -> None:
+def test_verify_prints_entries_and_root(joined: Place) -> None:
     answer = joined.ok("audit", "verify")
     _has(answer, "ok entries root", "checkpoints")
     assert (answer["ok"], answer["entries"]) == (True, joined.entries())

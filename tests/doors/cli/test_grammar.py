@@ -81,7 +81,7 @@ def test_flags_are_accepted_before_and_after_arguments(argv: list[str]) -> None:
     assert read(*argv).values == {"to": "@vera", "text": "hello", "subject": "s"}
 
 
-def test_values_not_given_are_absent() -> None:
+def test_parsed_command_omits_values_that_were_not_given() -> None:
     assert read("inbox") == Parsed(read("inbox").command, {}, [])
     assert read("send", "@vera").values == {"to": "@vera"}
 

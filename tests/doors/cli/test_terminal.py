@@ -410,7 +410,7 @@ def test_help_page_of_a_command(place: Place) -> None:
         "  --decline  decline the messages: you will not do what they ask\n"
         "  --note N   a note for the sender\n"
         "\n"
-        "If one of the messages was not sent to you, the node acknowledges none.\n"
+        "If one of the messages was not sent to you, Interlock acknowledges none.\n"
         "\n"
         "Every command also takes --json, --workspace PATH, --from SENDER, --session S,\n"
         "--help.\n"

@@ -260,7 +260,7 @@ def test_known_scopes_are_imported_and_others_are_named(place: Place) -> None:
     found = imported(place, rows, "--apply")
     assert found["foreign_scopes"] == ["read", "write"]
     assert found["rows"][1]["message"].endswith("Interlock ignores these scopes: read.")
-    assert "      Only with the scopes mail, work.\n" in shown
+    assert "      The token gets only the scopes mail, work.\n" in shown
     wanted = [["mail", "work"], ["mail", "claim", "work"]]
     assert [row["scopes"] for row in found["rows"][1:]] == wanted
     assert [token["scopes"] for token in place.ok("token", "list")["tokens"]] == wanted

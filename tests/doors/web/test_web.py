@@ -456,7 +456,7 @@ def test_reach_follows_presence_without_reload(
     monkeypatch.setattr(stream, "PRESENCE_S", 1.0)
     page = signed_in(context, web)
     vera = page.locator("#agents li[data-key='@vera']")
-    expect(vera).to_contain_text("human")
+    expect(vera).to_contain_text("person")
     expect(vera.locator(".word")).to_have_text("unknown")
     expect(vera.locator(".reach")).to_contain_text("never seen")
     with web.place.start("inbox", "--wait", "120s", "--from", "vera") as child:

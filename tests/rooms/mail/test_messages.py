@@ -527,7 +527,7 @@ def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: st
         (
             "blocker",
             {"what": "x", "severity": "urgent", "fix": ["ls", ""]},
-            "severity must be 'stop' or 'warn', not 'urgent' (and 1 more). "
+            "severity must be 'stop' or 'warn', not 'urgent'; fix[1] must not be empty. "
             "To see the schema: interlock schema blocker",
             ["severity", "fix[1]"],
         ),
@@ -569,7 +569,7 @@ def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: st
         (
             "evidence",
             full("evidence:run") | {"command": 1, "output": {"sha256": SHA, "size": 1, "x": 1}},
-            "command must be a string or a list of strings, not 1 (and 1 more). "
+            "command must be a string or a list of strings, not 1; output.x is not a known member. "
             "To see the schema: interlock schema evidence",
             ["command", "output.x"],
         ),
@@ -583,9 +583,16 @@ def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: st
         (
             "task_created",
             {"task_id": "B-1", "title": "x" * 281, "labels": ["a", "a"]},
-            "title must have at most 280 characters; it had 281 (and 1 more). "
-            "To see the schema: interlock schema task_created",
+            "title must have at most 280 characters; it had 281; labels must not contain the same "
+            "entry twice. To see the schema: interlock schema task_created",
             ["title", "labels"],
+        ),
+        (
+            "command",
+            {"command": 1, "why": 2, "cwd": 3, "expects": 4},
+            "command must be a string, not 1; why must be a string, not 2; cwd must be a string, not "
+            "3 (and 1 more). To see the schema: interlock schema command",
+            ["command", "why", "cwd", "expects"],
         ),
         (
             "send",

@@ -279,7 +279,7 @@ def test_a_node_that_calls_stay_keeps_the_turn(database: Database) -> None:
     assert [entry.body for entry in log(remote)] == [b"one"]
 
 
-def test_stay_without_a_turn_does_nothing(database: Database) -> None:
+def test_extending_a_turn_that_the_node_lacks_does_nothing(database: Database) -> None:
     remote = database.remote()
     remote.stay()
     append(remote, b"one")

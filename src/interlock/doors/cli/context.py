@@ -113,7 +113,7 @@ class Context:
             self._link.close()
         if self.silent is not None and not self.json and sys.stderr is not None:
             sys.stderr.write(
-                f"The server (process {self.silent}) does not answer. To repair it: "
+                f"The server (process {self.silent}) does not answer. To find out why: "
                 "interlock doctor\n"
             )
 

@@ -126,7 +126,7 @@ def _call_and_keep(context: Context) -> Answer:
     help={"all": "all suspended tokens"},
 )
 def reaffirm(context: Context) -> Answer:
-    """Allow suspended tokens again.
+    """Reaffirm suspended tokens, so that they are valid again.
 
     A new epoch, after restore or repair --give-up, suspends every token.
     """

@@ -90,7 +90,7 @@ SUMMARIES = {
         "join": "Register an agent or a person, and store its token",
         "token mint": "Create another token for a sender, and print it once",
         "token rotate": "Replace a token with a new one",
-        "token reaffirm": "Allow suspended tokens again",
+        "token reaffirm": "Reaffirm suspended tokens, so that they are valid again",
         "token import": "Import the tokens of another message bus from a file",
         "token identify": "Show the sender that a token belongs to",
     },

@@ -43,7 +43,10 @@ def send(context: Context) -> Answer:
         try:
             payload = decode(given)
         except ValueError as wrong:
-            raise InvalidMessage(f"--payload is not JSON: {wrong}.") from None
+            raise InvalidMessage(
+                f"--payload is not JSON: {wrong}. Quote it for the shell, for example: "
+                '--payload \'{"text": "hello"}\''
+            ) from None
         if not isinstance(payload, dict):
             raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
     # TEXT and --why fill members of the payload, so that users need not write JSON in a shell.

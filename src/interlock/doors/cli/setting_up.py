@@ -32,8 +32,8 @@ def setup(context: Context) -> Answer:
 
     Writes files that git does not track, and never a token. The client acts as the sender of
     --from. Without --from, the client acts as the sender that its settings already name. Otherwise
-    it acts as the only agent of the workspace. If there is none or there are several, Interlock
-    adds a sender with the client's name.
+    it acts as the stored sender with the client's name, or as the only agent that no other client
+    uses. If there is neither, Interlock adds a sender with the client's name.
     """
     from interlock.agents.guards.hooks import this_interlock
     from interlock.agents.setup import apply, files, inspect, senders

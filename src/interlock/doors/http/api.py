@@ -359,7 +359,7 @@ def from_body(body: bytes) -> dict[str, Any]:
     try:
         given = decode(body)
     except ValueError as wrong:
-        raise Usage(f"The body is not JSON: {wrong}.") from None
+        raise Usage(f"The body is not JSON: {wrong}. Send one JSON object.") from None
     if not isinstance(given, dict):
         raise Usage("The body is not a JSON object.")
     return given

@@ -181,7 +181,10 @@ def _foreign(scope: Scope, headers: Headers) -> str | None:
         return None
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
-        return f"The server refuses requests from pages of {origin[:80]!r}."
+        return (
+            f"The server refuses requests from pages of {origin[:80]!r}. Open the page at the "
+            "server's own address, or send the request from a program."
+        )
     site = headers.get("sec-fetch-site", "none")
     navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
     is_visit = navigates and (path in VISITED or path.startswith(VISITED_BELOW))

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from interlock import __version__
 from interlock.doors.http.api import Decoder, decoder, routes_of
-from interlock.errors import Refusal, by_code
+from interlock.errors import AddressUnavailable, PlainNo, Refusal, by_code
 from interlock.rooms import catalogue
 from interlock.verbs.http import KEY_HEADER, SESSION_HEADER
 from interlock.verbs.types import SESSION_ID, Several, described
@@ -214,6 +214,8 @@ def _refusals(*statuses: int) -> Schema:
     kinds = Refusal.__subclasses__()
     for kind in kinds:  # the loop adds the subclasses of each class to the list
         kinds += kind.__subclasses__()
+        if issubclass(kind, PlainNo | AddressUnavailable):
+            continue  # an answer with status 200, or a server that did not start
         if kind.http in codes and "code" in vars(kind) and by_code(kind.code) is kind:
             codes[kind.http].append(kind.code)
     return {

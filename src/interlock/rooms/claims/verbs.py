@@ -425,8 +425,9 @@ def own_claim(tx: Transaction, target: Target, fence: int | None) -> Claim:
     if own is None:
         why = f"You do not hold {target}. Nothing was changed."
         if others:
+            holder = holder_of(tx, others[0])
             raise NotHolder(
-                f"{why} {holder_of(tx, others[0])} holds it.",
+                f"{why} {holder} holds it. Ask {holder} to release it.",
                 held_by=[claim.view() for claim in others],
             )
         raise NotHolder(f"{why} It is free. Acquire it:", to_acquire(target), held_by=[])

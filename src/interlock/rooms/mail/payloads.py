@@ -401,6 +401,7 @@ def check(
 # A refusal repeats only short values, because an agent pays for every word that it reads, and a
 # payload may be large or deep.
 MAX_PROBLEMS: Final = 20
+MAX_SHOWN_PROBLEMS: Final = 3
 
 _WANTED: Final = {
     "string_type": "a string",
@@ -437,11 +438,16 @@ def _problems(
 
 
 def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidMessage:
-    where, problem = problems[0]
-    others = f" (and {count - 1} more)" if count > 1 else ""
+    shown = "; ".join(f"{member} {problem}" for member, problem in problems[:MAX_SHOWN_PROBLEMS])
+    others = f" (and {count - MAX_SHOWN_PROBLEMS} more)" if count > MAX_SHOWN_PROBLEMS else ""
+    where = problems[0][0]
     return InvalidMessage(
-        f"{where} {problem}{others}.",
-        Remedy(f"To see the schema: interlock schema {type}", http="", mcp=""),
+        f"{shown}{others}.",
+        Remedy(
+            f"To see the schema: interlock schema {type}",
+            http="",
+            mcp="",
+        ),
         member=where.partition("[")[0].partition(".")[0],
         type=type,
         problems=[{"member": member, "problem": problem} for member, problem in problems],

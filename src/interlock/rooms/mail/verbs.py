@@ -486,7 +486,7 @@ class AckMessages(
 ):
     """Acknowledge messages that you handled, or decline them.
 
-    If one of the messages was not sent to you, the node acknowledges none."""
+    If one of the messages was not sent to you, Interlock acknowledges none."""
 
     messages: MessageRefs
     decline: bool = False

@@ -259,7 +259,8 @@ def claim_on(tx: Transaction, task: str) -> Claim | None:
 def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
     """The caller's live claim on the task, which each write of a worker needs.
 
-    Raises StaleFence for a caller that took the task and lost it, NotHolder for any other."""
+    Raises StaleFence for another fence, and for a caller that took the task and lost it. Raises
+    NotHolder for any other caller without the claim."""
     claim = claim_on(tx, task.id)
     caller = tx.caller
     is_own = claim is not None and claim.held_by(caller)
@@ -277,10 +278,12 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
         caller.session,
     )
     if fence is not None or took:
-        to = f" to @{claim.sender}" if claim is not None and not is_own else ""
+        to = f" to @{claim.sender}" if claim is not None else ""
+        why = f"You hold no claim on {task.id} with the fence {fence}."
+        if took and not is_own:
+            why = f"You lost your claim on {task.id}{to}."
         raise StaleFence(
-            f"You lost your claim on {task.id}{to}. Nothing was written. Stop the work on it, or "
-            "take the task again:",
+            f"{why} Nothing was written. Stop the work on it, or take the task again:",
             to_take(task.id),
             task=task.id,
             fence=fence,

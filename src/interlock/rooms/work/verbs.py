@@ -140,7 +140,7 @@ class CreateTask(
         "gates": "a gate that must pass the work",
         "depends_on": "a task that must be done first",
         "priority": "how urgent the task is",
-        "assignee": "the agent that should do the task; the server notifies it",
+        "assignee": "the agent that should do the task; Interlock notifies it",
         "labels": "a label to sort tasks by",
     },
 ):
@@ -304,7 +304,7 @@ class FailTask(
 ):
     """Give up a task that you hold.
 
-    The task ends as failed, and the server releases your claim on it."""
+    The task ends as failed, and Interlock releases your claim on it."""
 
     id: TaskId
     note: Note | None = None
@@ -653,7 +653,7 @@ class RaiseBlocker(
 ):
     """Raise a blocker on a task.
 
-    Without a recipient, the server sends the blocker to the task's worker. A worker's own blocker
+    Without a recipient, Interlock sends the blocker to the task's worker. A worker's own blocker
     goes to the task's creator or to a gate's holder."""
 
     what: str

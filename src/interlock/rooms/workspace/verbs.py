@@ -521,7 +521,7 @@ class Restore(
 ):
     """Replace the log with a backup, as a new epoch.
 
-    Restore suspends every token. To activate all of them again: interlock token reaffirm --all"""
+    Restore suspends every token. To reaffirm all of them: interlock token reaffirm --all"""
 
     file: AbsolutePath
 

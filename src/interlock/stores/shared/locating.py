@@ -65,7 +65,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
         given = os.environ.get(NEW)
     if given is None or given == "sqlite":
         if given == "sqlite" and recorded is not None:
-            raise Usage(f"The log of this workspace is on {recorded.shown}. Leave out sqlite.")
+            raise Usage(f"The log of this workspace is on {recorded.shown}. Omit --engine sqlite.")
         return recorded
     url, name = parsed(given)
     if recorded is None:

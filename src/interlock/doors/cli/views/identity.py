@@ -143,7 +143,7 @@ def token_import(answer: Answer) -> str:
         if row["verdict"] != "ready":
             rows.append(f"      {row['message']}")
         elif row.get("scopes", list(BASIC_SCOPES)) != list(BASIC_SCOPES):
-            rows.append(f"      Only with the scopes {', '.join(row['scopes'])}.")
+            rows.append(f"      The token gets only the scopes {', '.join(row['scopes'])}.")
         if "do" in row:
             rows.append(f"      {dim(row['do'])}")
 
