@@ -166,7 +166,7 @@ def set_aside_entries(node: Node) -> Iterator[Finding]:
 
 
 def nodes_level(node: Node) -> Iterator[Finding]:
-    for other in node.shared.standing()["nodes"] if node.shared else ():
+    for other in node.shared.standing(node)["nodes"] if node.shared else ():
         if other["seen_s_ago"] > SILENT_S:
             yield Finding(
                 f"The node {other['node']} sent its last report {other['seen_s_ago']} s ago, at "

@@ -24,7 +24,6 @@ BEAT_INTERVAL_S = 1.0
 TRY_AGAIN_S = 0.5
 # Most commands end before there can be news, so the follower waits this long first.
 SOON_S = 0.2
-FIRST_BEAT_S = 2.0
 MAX_USES = 200
 
 
@@ -66,11 +65,12 @@ class PeerNodes:
                 found.setdefault(where, []).extend(_uses(report.get("uses")))
         return found
 
-    def standing(self) -> dict[str, Any]:
-        """Return the position of each node: of this node now, of the others at their last
-        report."""
+    def standing(self, node: "Node") -> dict[str, Any]:
+        """Return the position of each node: of this node now, of the others at their last report.
+        Without the engine, these are the reports that this node heard last."""
         if self.trouble is None:
-            self._has_beaten.wait(FIRST_BEAT_S)
+            with suppress(Refusal):
+                self.hear(node)
         now = self.now()
         age_s = self.engine.age_s()
         with self.engine.file.reading() as db:

@@ -128,7 +128,7 @@ def storage(node: Node) -> Answer:
         head = node.engine.head(db)
     size = node.file.size()
     answer = {"directory": node.directory, "engine": "sqlite", "entries": head.seq, "bytes": size}
-    return answer | (node.shared.standing() if node.shared else {})
+    return answer | (node.shared.standing(node) if node.shared else {})
 
 
 def state_digest(node: Node) -> str:

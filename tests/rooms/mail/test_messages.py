@@ -590,8 +590,8 @@ def test_check_raises_only_a_short_invalid_message_for_strange_payloads(type: st
         (
             "command",
             {"command": 1, "why": 2, "cwd": 3, "expects": 4},
-            "command must be a string, not 1; why must be a string, not 2; cwd must be a string, not "
-            "3 (and 1 more). To see the schema: interlock schema command",
+            "command must be a string, not 1; why must be a string, not 2; cwd must be a string, "
+            "not 3 (and 1 more). To see the schema: interlock schema command",
             ["command", "why", "cwd", "expects"],
         ),
         (

@@ -210,7 +210,7 @@ def _grown(team: Team) -> tuple[Node, Node]:
 def _set_aside(node: Node) -> int:
     """Return how many entries were set aside, as the node reports it."""
     assert node.shared is not None
-    return int(node.shared.standing()["set_aside"])
+    return int(node.shared.standing(node)["set_aside"])
 
 
 def _goes_on(team: Team, *nodes: Node) -> None:
@@ -405,7 +405,7 @@ def test_reports_of_nodes_without_a_valid_signature_are_ignored(
     otto = join(ada, "otto")
     assert ada.shared is not None
     shared = ada.shared
-    until(lambda: len(shared.standing()["nodes"]) == 2)
+    until(lambda: len(shared.standing(ada)["nodes"]) == 2)
     mine = intruder.beats()[shared.engine.node]
     report = json.dumps({"seq": 10**6, "epoch": 0, "at": 0, "seen": {}}).encode()
     intruder.put_beat("forged", b"0" * 32 + report)
@@ -414,7 +414,7 @@ def test_reports_of_nodes_without_a_valid_signature_are_ignored(
     assert len(intruder.beats()) == 5
     heard = shared.nodes
     until(lambda: shared.nodes is not heard)
-    assert {node["node"] for node in shared.standing()["nodes"]} == {
+    assert {node["node"] for node in shared.standing(ada)["nodes"]} == {
         node.shared.engine.node for node in (ada, bert) if node.shared
     }
     send_text(ada, otto, "@otto", "hello")

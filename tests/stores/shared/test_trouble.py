@@ -222,7 +222,7 @@ def test_a_node_shows_its_own_current_position(team: Team) -> None:
     assert ada.shared is not None
     for _ in range(5):
         send_text(ada, otto, "@otto", "hello")
-        (here,) = ada.shared.standing()["nodes"]
+        (here,) = ada.shared.standing(ada)["nodes"]
         assert (here["seq"], here["lag"]) == (ada.head(), 0)
 
 

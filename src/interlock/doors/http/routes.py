@@ -62,7 +62,7 @@ def api(context: ApiContext) -> list[BaseRoute]:
         if not context.open_metrics or request.scope.get("interlock.outside"):
             await context.live.find_viewer(context.credentials(request))
         shared = context.live.node.shared
-        standing = await asyncio.to_thread(shared.standing) if shared else {}
+        standing = await asyncio.to_thread(shared.standing, context.live.node) if shared else {}
         return PlainTextResponse(
             context.metrics.text(await context.live.entries(), standing, context.live.intrusions)
         )
