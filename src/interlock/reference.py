@@ -85,7 +85,7 @@ def _sentence(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Code that may be in a table."""
+    """Return the text as code, escaped for a cell of a table."""
     return f"`{text}`".replace("|", r"\|")
 
 

@@ -220,8 +220,8 @@ class SharedEngine(SqliteEngine):
         _, seq, node = self.heard
         raise LogForked(
             f"The engine's log ends at #{head.seq}, but the node {node} has entries up to #{seq}. "
-            "The engine has lost the entries between. Nothing is written until they are restored. "
-            f"Run interlock repair on {node}, which has them.",
+            f"The engine lost #{head.seq + 1} to #{seq}. Interlock writes nothing until they are "
+            f"restored. Run interlock repair on {node}, which has them.",
             engine_seq=head.seq,
             node_seq=seq,
         )
