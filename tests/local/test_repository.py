@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.errors import Usage
 from interlock.local.repository import name_and_paths
 
 
@@ -29,3 +30,15 @@ def test_brackets_in_the_current_directory_are_no_pattern(
     monkeypatch.chdir(tmp_path / "app" / "[id]")
     assert name_and_paths(None, ["./page.tsx"])[1] == ("app/[[]id]/page.tsx",)
     assert name_and_paths(None, ["../x.ts"])[1] == ("app/x.ts",)
+
+
+def test_a_path_outside_of_the_repository_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "shop"
+    subprocess.run(["git", "init", "-q", root], check=True)
+    monkeypatch.chdir(root)
+    for path in ("/etc/hosts", "../other/a.py", ".."):
+        with pytest.raises(Usage, match="is outside of the repository"):
+            name_and_paths(None, [path])
+    assert name_and_paths(None, ["./..a/b"])[1] == ("..a/b",)

@@ -99,7 +99,7 @@ def normalised(remote: str) -> str:
 
 
 def _from_root(path: str, root: str) -> str:
-    if not path.startswith(("./", "../", "/")) and path != ".":
+    if not path.startswith(("./", "../", "/")) and path not in (".", ".."):
         return path
     slash = "/" if path.endswith("/") and path != "/" else ""
     if os.path.isabs(path):

@@ -455,6 +455,15 @@ def test_a_refusal_has_its_code_and_status(code: str, words: str, joined: Place)
     joined.no(code, *words.split())
 
 
+@restores
+def test_restore_of_another_file_names_that_file(joined: Place) -> None:
+    other = joined.cwd / "shop.py"
+    other.write_text("print(1 + 1)\n" * 100)
+    refused = joined.no("NOT_A_WORKSPACE", "restore", str(other))
+    assert refused["message"].startswith(f"{other} is not a backup of a workspace.")
+    assert joined.ok("audit", "verify")["ok"]
+
+
 @pytest.mark.parametrize(
     ("words", "beginning"),
     [

@@ -306,6 +306,8 @@ def test_after_the_lease_every_write_is_refused_with_and_without_a_fence(
         for presented in (fence, None):
             refusal = work.refused("STALE_FENCE", work.otto, request(presented))
             assert refusal["task"] == "B-1"
+            to = " to @mal" if is_taken else ""
+            assert refusal["message"].startswith(f"You lost your claim on B-1{to}.")
             holders = [claim["holder"] for claim in refusal.get("held_by", [])]
             assert holders == ["@mal"] * is_taken
     assert work.state() == ("taken" if is_taken else "submitted")
@@ -316,8 +318,10 @@ def test_only_the_fence_of_the_current_claim_is_accepted(
 ) -> None:
     fence = submitted(work)
     for request in UNDER_A_CLAIM:
-        work.refused("STALE_FENCE", work.otto, request(fence + 1))
-        work.refused("STALE_FENCE", work.vera, request(fence))
+        for caller, presented in ((work.otto, fence + 1), (work.vera, fence)):
+            refusal = work.refused("STALE_FENCE", caller, request(presented))
+            why = f"You hold no claim on B-1 with the fence {presented}."
+            assert refusal["message"].startswith(why)
     assert work.call(work.otto, SubmitTask("B-1", LATER, OTHER, fence))["submitted"]
 
 
