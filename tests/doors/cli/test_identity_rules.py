@@ -597,14 +597,14 @@ def test_run_exits_with_128_plus_the_signal_that_ended_the_client(joined: Place)
 def test_run_forwards_signals_and_ends_the_session(number: signal.Signals, joined: Place) -> None:
     script = (
         "import signal, sys\n"
-        f"signal.signal({int(number)}, lambda *_: sys.exit(42))\n"
+        f"signal.pthread_sigmask(signal.SIG_BLOCK, {{{int(number)}}})\n"
         "print('ready', flush=True)\n"
-        "signal.pause()\n"
+        f"signal.sigwait({{{int(number)}}})\n"
+        "sys.exit(42)\n"
     )
     with joined.start("run", "vera", "--", sys.executable, "-c", script) as child:
         try:
             assert next(lines(child)) == "ready"
-            # Interlock installs its handler a moment after the start of the client.
             until(lambda: _handles(child.pid, number))
             child.send_signal(number)
             assert child.wait(LIMIT_S) == 42
@@ -625,9 +625,10 @@ def test_run_leaves_an_interrupt_to_the_client(joined: Place) -> None:
     reaction."""
     script = (
         "import os, signal, sys\n"
-        "signal.signal(signal.SIGINT, lambda *_: sys.exit(7))\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
         "print(os.getpid(), flush=True)\n"
-        "signal.pause()\n"
+        "signal.sigwait({signal.SIGINT})\n"
+        "sys.exit(7)\n"
     )
     with joined.start("run", "vera", "--", sys.executable, "-c", script) as child:
         try:

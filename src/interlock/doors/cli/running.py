@@ -109,5 +109,11 @@ def _execute(command: list[str], environment: dict[str, str], started: list[int]
     started.append(child.pid)
     for sent in early:
         child.send_signal(sent)
+    # A signal that arrives just before a blocking call does not interrupt the call. This thread
+    # therefore wakes up regularly, and runs the handler then.
+    waiter = threading.Thread(target=child.wait, daemon=True)
+    waiter.start()
+    while waiter.is_alive():
+        waiter.join(POLL_INTERVAL_S)
     status = child.wait()
     return 128 - status if status < 0 else status
