@@ -39,7 +39,7 @@ class PeerNodes:
         self.trouble: Refusal | None = None
         self._is_joining = is_joining
         self._end = threading.Event()
-        self._has_beaten = threading.Event()
+        self._has_beaten = False
         self._is_waiting = False
         self._thread: threading.Thread | None = None
 
@@ -125,9 +125,9 @@ class PeerNodes:
 
     def _run(self, node: "Node", end: threading.Event) -> None:
         """Copy the entries of other nodes as they arrive. Report this node every second."""
-        if self._has_beaten.is_set() and end.wait(SOON_S):
+        if self._has_beaten and end.wait(SOON_S):
             return
-        beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
+        beaten = time.monotonic() if self._has_beaten else 0.0
         unheard: Refusal | None = None
         while not end.is_set():
             try:
@@ -190,7 +190,7 @@ class PeerNodes:
                 for sender, seen in _seen(report.get("seen")).items():
                     elsewhere[sender] = merged(seen, elsewhere.get(sender, Seen()))
         node.presence.elsewhere = elsewhere
-        self._has_beaten.set()
+        self._has_beaten = True
 
 
 # A node of another version may report further members after the known ones. Reports are hints, so

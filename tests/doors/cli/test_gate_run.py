@@ -302,6 +302,12 @@ def test_gate_without_checks_gets_no_verdict(shop: Workshop) -> None:
         assert (done.status, done.json["code"]) == (2, "USAGE")
 
 
+def test_gate_run_of_a_task_without_gates_is_refused(shop: Workshop) -> None:
+    shop.place.ok("task", "create", "--id", "B-13", "--title", "No gate", "--from", "vera")
+    refused = shop.place.no("USAGE", "gate", "run", "B-13", *HOLDER)
+    assert refused["message"] == "B-13 has no gates, so there is nothing to check."
+
+
 def test_gate_run_outside_of_a_repository_is_refused(shop: Workshop) -> None:
     shop.submitted()
     shop.place.cwd = shop.place.root / "elsewhere"

@@ -443,11 +443,7 @@ def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidM
     where = problems[0][0]
     return InvalidMessage(
         f"{shown}{others}.",
-        Remedy(
-            f"To see the schema: interlock schema {type}",
-            http="",
-            mcp="",
-        ),
+        Remedy(f"To see the schema: interlock schema {type}", http="", mcp=""),
         member=where.partition("[")[0].partition(".")[0],
         type=type,
         problems=[{"member": member, "problem": problem} for member, problem in problems],
